@@ -1,0 +1,84 @@
+// Eight float32 lanes, one point a lane, on AVX2. simd_portable.h has the same names; both must round
+// alike, so multiply and add stay separate (no FMA): every SIMD level gives the same bits.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace {
+
+constexpr int kLanes = 8;
+
+struct Floats {
+    __m256 v;
+};
+struct Ints {
+    __m256i v;
+};
+
+inline Floats broadcast(float x) { return {_mm256_set1_ps(x)}; }
+inline Ints broadcast_int(int32_t x) { return {_mm256_set1_epi32(x)}; }
+inline Floats load(const float* p) { return {_mm256_loadu_ps(p)}; }
+inline void store(float* p, Floats a) { _mm256_storeu_ps(p, a.v); }
+inline void store(int32_t* p, Ints a) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.v); }
+
+inline Floats operator+(Floats a, Floats b) { return {_mm256_add_ps(a.v, b.v)}; }
+inline Floats operator-(Floats a, Floats b) { return {_mm256_sub_ps(a.v, b.v)}; }
+inline Floats operator*(Floats a, Floats b) { return {_mm256_mul_ps(a.v, b.v)}; }
+
+// a / b, and 0 where b is not positive: a zero center has no best scale.
+inline Floats divide_or_zero(Floats a, Floats b) {
+    const __m256 positive = _mm256_cmp_ps(b.v, _mm256_setzero_ps(), _CMP_GT_OQ);
+    return {_mm256_and_ps(positive, _mm256_div_ps(a.v, b.v))};
+}
+inline Floats magnitude(Floats a) { return {_mm256_andnot_ps(_mm256_set1_ps(-0.0f), a.v)}; }
+inline Floats smaller(Floats a, Floats b) { return {_mm256_min_ps(a.v, b.v)}; }
+
+// All ones in the lanes where a < b.
+inline Ints less(Floats a, Floats b) { return {_mm256_castps_si256(_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ))}; }
+inline Ints differ(Ints a, Ints b) {
+    return {_mm256_xor_si256(_mm256_cmpeq_epi32(a.v, b.v), _mm256_set1_epi32(-1))};
+}
+inline Floats choose(Ints mask, Floats yes, Floats no) {
+    return {_mm256_blendv_ps(no.v, yes.v, _mm256_castsi256_ps(mask.v))};
+}
+inline Ints choose(Ints mask, Ints yes, Ints no) { return {_mm256_blendv_epi8(no.v, yes.v, mask.v)}; }
+inline bool any(Ints mask) { return _mm256_movemask_epi8(mask.v) != 0; }
+
+// table[index] in every lane. The table has at least `count` rounded up to 8 readable entries.
+inline Floats look_up(const float* table, int count, Ints index) {
+    if (count <= 8) return {_mm256_permutevar8x32_ps(_mm256_loadu_ps(table), index.v)};
+    if (count <= 16) {
+        const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), index.v);
+        const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), index.v);
+        const __m256 upper = _mm256_castsi256_ps(_mm256_slli_epi32(index.v, 28));  // bit 3 to the sign
+        return {_mm256_blendv_ps(low, high, upper)};
+    }
+    return {_mm256_i32gather_ps(table, index.v, 4)};
+}
+
+// How many of the ascending bounds lie below x, in every lane.
+inline Ints rank(const float* bounds, int count, Floats x) {
+    if (count <= 16) {
+        __m256i below = _mm256_setzero_si256();
+        for (int i = 0; i < count; i++) {
+            const __m256 over = _mm256_cmp_ps(x.v, _mm256_broadcast_ss(bounds + i), _CMP_GT_OQ);
+            below = _mm256_sub_epi32(below, _mm256_castps_si256(over));
+        }
+        return {below};
+    }
+    // Branch-free binary search: `below` bounds are known to lie under x.
+    __m256i below = _mm256_setzero_si256();
+    int length = count;
+    while (length > 0) {
+        const int half = (length + 1) / 2;
+        const __m256i probe = _mm256_add_epi32(below, _mm256_set1_epi32(half - 1));
+        const __m256 over = _mm256_cmp_ps(x.v, _mm256_i32gather_ps(bounds, probe, 4), _CMP_GT_OQ);
+        below = _mm256_add_epi32(below, _mm256_and_si256(_mm256_castps_si256(over), _mm256_set1_epi32(half)));
+        length -= half;
+    }
+    return {below};
+}
+
+}  // namespace

@@ -1,0 +1,102 @@
+// Eight float32 lanes in plain C++: the twin of simd_avx2.h for every other processor, same names,
+// same rounding.
+#pragma once
+
+#include <cstdint>
+
+namespace {
+
+constexpr int kLanes = 8;
+
+struct Floats {
+    float v[kLanes];
+};
+struct Ints {
+    int32_t v[kLanes];
+};
+
+template <class Function>
+inline Floats each_float(Function f) {
+    Floats out;
+    for (int i = 0; i < kLanes; i++) out.v[i] = f(i);
+    return out;
+}
+template <class Function>
+inline Ints each_int(Function f) {
+    Ints out;
+    for (int i = 0; i < kLanes; i++) out.v[i] = f(i);
+    return out;
+}
+
+inline Floats broadcast(float x) {
+    return each_float([=](int) { return x; });
+}
+inline Ints broadcast_int(int32_t x) {
+    return each_int([=](int) { return x; });
+}
+inline Floats load(const float* p) {
+    return each_float([=](int i) { return p[i]; });
+}
+inline void store(float* p, Floats a) {
+    for (int i = 0; i < kLanes; i++) p[i] = a.v[i];
+}
+inline void store(int32_t* p, Ints a) {
+    for (int i = 0; i < kLanes; i++) p[i] = a.v[i];
+}
+
+inline Floats operator+(Floats a, Floats b) {
+    return each_float([&](int i) { return a.v[i] + b.v[i]; });
+}
+inline Floats operator-(Floats a, Floats b) {
+    return each_float([&](int i) { return a.v[i] - b.v[i]; });
+}
+inline Floats operator*(Floats a, Floats b) {
+    return each_float([&](int i) { return a.v[i] * b.v[i]; });
+}
+
+inline Floats divide_or_zero(Floats a, Floats b) {
+    return each_float([&](int i) { return b.v[i] > 0.0f ? a.v[i] / b.v[i] : 0.0f; });
+}
+inline Floats magnitude(Floats a) {
+    return each_float([&](int i) { return a.v[i] < 0.0f ? -a.v[i] : a.v[i]; });
+}
+inline Floats smaller(Floats a, Floats b) {
+    return each_float([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
+}
+
+inline Ints less(Floats a, Floats b) {
+    return each_int([&](int i) { return a.v[i] < b.v[i] ? -1 : 0; });
+}
+inline Ints differ(Ints a, Ints b) {
+    return each_int([&](int i) { return a.v[i] != b.v[i] ? -1 : 0; });
+}
+inline Floats choose(Ints mask, Floats yes, Floats no) {
+    return each_float([&](int i) { return mask.v[i] ? yes.v[i] : no.v[i]; });
+}
+inline Ints choose(Ints mask, Ints yes, Ints no) {
+    return each_int([&](int i) { return mask.v[i] ? yes.v[i] : no.v[i]; });
+}
+inline bool any(Ints mask) {
+    int32_t all = 0;
+    for (int i = 0; i < kLanes; i++) all |= mask.v[i];
+    return all != 0;
+}
+
+inline Floats look_up(const float* table, int, Ints index) {
+    return each_float([&](int i) { return table[index.v[i]]; });
+}
+
+inline Ints rank(const float* bounds, int count, Floats x) {
+    return each_int([&](int i) {
+        int32_t below = 0;
+        int length = count;
+        while (length > 0) {
+            const int half = (length + 1) / 2;
+            if (x.v[i] > bounds[below + half - 1]) below += half;
+            length -= half;
+        }
+        return below;
+    });
+}
+
+}  // namespace

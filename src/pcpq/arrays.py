@@ -1,0 +1,88 @@
+"""Vectors in: the only checks of dtype, shape and finiteness, and the unit that makes any size safe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.floating[Any]]
+Float32Array = NDArray[np.float32]
+
+# A batch is converted, checked and encoded at once: large enough that Python does not show, small enough
+# that several threads together stay far under 256 MB.
+BATCH_ELEMENTS = 1 << 20
+
+# Working values beyond this would overflow float32 when squared and summed.
+LARGEST = 1e15
+
+
+def as_vectors(vectors: Any, name: str = "vectors", dimensions: int | None = None) -> FloatArray:
+    """Check that `vectors` is a non-empty (n, d) array of floats; never copies, never reads the values."""
+    array = np.asarray(vectors)
+    if array.dtype not in (np.float16, np.float32, np.float64):
+        raise ValueError(f"{name} have dtype {array.dtype}; expected float16, float32 or float64")
+    if array.ndim != 2:
+        raise ValueError(f"{name} have {array.ndim} axes, shape {array.shape}; expected 2: (n, d)")
+    if array.shape[0] == 0 or array.shape[1] == 0:
+        raise ValueError(f"{name} are empty: shape {array.shape}")
+    if dimensions is not None and array.shape[1] != dimensions:
+        raise ValueError(f"{name} have {array.shape[1]} dimensions, the quantizer has {dimensions}")
+    return array
+
+
+def check_rows_match(vectors: FloatArray, directions: FloatArray) -> None:
+    """Directions go with vectors row by row."""
+    if directions.shape != vectors.shape:
+        raise ValueError(f"directions have shape {directions.shape}, vectors {vectors.shape}; they must match")
+
+
+def working_rows(rows: FloatArray, unit: float, name: str, first_row: int = 0) -> Float32Array:
+    """`rows / unit` as C-contiguous float32, or a ValueError that names the first bad row.
+
+    `unit` is a power of two, so nothing is rounded but what float32 cannot hold.
+    """
+    if rows.dtype == np.float64:
+        with np.errstate(over="ignore"):
+            work = np.multiply(rows, 1.0 / unit).astype(np.float32)
+    else:
+        work = np.multiply(rows, np.float32(1.0 / unit), dtype=np.float32)
+    work = np.ascontiguousarray(work)
+    # NaN and infinity fail this comparison as well.
+    if not max(float(work.max()), -float(work.min())) <= LARGEST:
+        _raise_for_bad_row(rows, unit, name, first_row)
+    return work
+
+
+def _raise_for_bad_row(rows: FloatArray, unit: float, name: str, first_row: int) -> None:
+    wide = rows.astype(np.float64)
+    row, column = np.argwhere(~(np.abs(wide) <= LARGEST * unit))[0]
+    value = rows[row, column]
+    where = f"{name}[{first_row + row}, {column}] is {value}"
+    if np.isfinite(value):
+        raise ValueError(f"{where}: more than {LARGEST:g} times the typical length {unit:g} of the training vectors")
+    raise ValueError(f"{where}; every value must be finite")
+
+
+def typical_unit(rows: FloatArray, name: str) -> float:
+    """The power of two nearest under the root mean square length of finite rows (1 if all are zero)."""
+    peak = max(float(rows.max()), -float(rows.min()))
+    if not np.isfinite(peak):
+        _raise_for_bad_row(rows, np.inf, name, 0)
+    if peak > np.finfo(np.float32).max:
+        raise ValueError(f"{name} hold {peak:g}; the largest value float32 can hold is {np.finfo(np.float32).max:g}")
+    if peak == 0.0:
+        return 1.0
+    scaled = rows.astype(np.float64) / peak
+    length = peak * np.sqrt(np.einsum("ij,ij->", scaled, scaled) / len(rows))
+    # 1 / unit must be a float32 too.
+    return float(2.0 ** np.clip(np.floor(np.log2(length)), -120, 120))
+
+
+def batches(n: int, dimensions: int) -> Iterator[slice]:
+    """Slices that cover range(n), the same whatever the number of threads."""
+    rows = max(64, BATCH_ELEMENTS // dimensions)
+    for start in range(0, n, rows):
+        yield slice(start, min(n, start + rows))

@@ -1,0 +1,73 @@
+"""What encoding makes of vectors, and what training leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq.arrays import Float32Array
+from pcpq.sections import Layout
+
+
+@dataclass(frozen=True)
+class Codes:
+    """The codes of n vectors in m sections.
+
+    Attributes
+    ----------
+    centers : (n, m) uint8 or uint16, the center of every section. With one scale a vector, center i of k with
+        the other sign is i + k.
+    scales : (n, m) uint8, index of the scale of every section; (n, 1) uint8 with one scale a vector;
+        (n, m) float32, the scale itself, where it is exact; None where there is none.
+    gains : (n,) float16 or None, factor of the estimated inner product.
+    biases : (n,) float16 or None, in units of the quantizer's `unit_`: added to it, times the query's length.
+    """
+
+    centers: NDArray[np.unsignedinteger[Any]]
+    scales: NDArray[Any] | None = None
+    gains: NDArray[np.float16] | None = None
+    biases: NDArray[np.float16] | None = None
+
+    def __len__(self) -> int:
+        return len(self.centers)
+
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Codes:
+        """The codes of some rows."""
+        return Codes(*(None if field is None else field[rows] for field in self._fields()))  # type: ignore[arg-type]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays as they lie in memory: one or two an index, not packed to bits."""
+        return sum(field.nbytes for field in self._fields() if field is not None)
+
+    def _fields(self) -> tuple[NDArray[Any] | None, ...]:
+        return self.centers, self.scales, self.gains, self.biases
+
+
+@dataclass(frozen=True)
+class Model:
+    """All that encode, decode and scores need. Lengths are in units of `unit`.
+
+    `centers` live where the loss is isotropic over queries (turned by `whitening`); `readout` are the same
+    centers turned back, one for every value a center code can have.
+    """
+
+    layout: Layout
+    unit: float
+    centers: Float32Array  # (m, k, D)
+    readout: Float32Array  # (m, k or 2k, D)
+    scales: Float32Array | None = None  # (m, s) ascending
+    vector_levels: Float32Array | None = None  # (s,) one scale, or norm, a vector
+    whitening: Float32Array | None = None  # (m, D, D)
+    section_thresholds: Float32Array | None = None  # (m,)
+    vector_threshold: float = 0.0
+    gain: bool = False
+    bias_weight: float = 0.0  # 0: no bias
+
+    @property
+    def code_dtype(self) -> type[np.unsignedinteger[Any]]:
+        """uint8 where a center code fits."""
+        return np.uint8 if self.readout.shape[1] <= 256 else np.uint16

@@ -1,0 +1,127 @@
+"""Are gain and bias worth their bytes? A held-out sample decides, by recall."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq.arrays import Float32Array
+from pcpq.quantizers.codes import Model
+from pcpq.quantizers.encoder import corrections, decode_working, row_norms, search_codes
+from pcpq.quantizers.options import Options
+
+N_QUERIES = 500
+N_CANDIDATES = 100_000
+NEIGHBOURS = 10
+# True neighbours looked at a query: estimates are never so wrong that a better-looking point hides deeper.
+DEPTH = 400
+# The bias in units of the mean cosine between queries and their neighbours.
+BIAS_STEPS = np.arange(1, 11) / 8
+# Recall that the two bytes of a gain or of a bias must bring; spent on codes they would bring as much.
+WORTH = 0.005
+FEWEST_ROWS = 50
+
+
+def choose_corrections(
+    options: Options,
+    model: Model,
+    points: Float32Array,
+    directions: Float32Array,
+    queries: Float32Array | None,
+    generator: np.random.Generator,
+) -> tuple[bool, float]:
+    """Gain or not, and the weight of the bias (0: none), for padded working rows and padded queries.
+
+    Without queries some rows of `directions` stand in for them, each left out of its own answer.
+    """
+    gains = [False, True] if options.gain == "auto" else [bool(options.gain)]
+    may_bias = options.bias is True or options.bias == "auto"
+    if gains == [False] and not may_bias:
+        return False, 0.0
+    if gains == [True] and not may_bias:
+        return True, 0.0
+    if len(points) < FEWEST_ROWS:
+        return options.gain is True, 0.75 if options.bias is True else 0.0
+    trial = Trial(model, points, directions, queries, generator, options)
+    steps = list(BIAS_STEPS) if options.bias is True else [0.0, *BIAS_STEPS] if may_bias else [0.0]
+    weights = [float(step) * trial.cosine for step in steps]
+    worth = {
+        (gain, weight): trial.recall(gain, weight) - WORTH * (gain + (weight > 0))
+        for gain in gains
+        for weight in weights
+    }
+    return max(worth, key=lambda choice: worth[choice])
+
+
+class Trial:
+    """True neighbours of some queries, and all that their estimates are made of."""
+
+    def __init__(
+        self,
+        model: Model,
+        points: Float32Array,
+        directions: Float32Array,
+        queries: Float32Array | None,
+        generator: np.random.Generator,
+        options: Options,
+    ) -> None:
+        rows = np.sort(generator.permutation(len(points))[:N_CANDIDATES])
+        points, directions = points[rows], directions[rows]
+        own: NDArray[np.intp] | None = None
+        if queries is None:
+            own = np.sort(generator.permutation(len(points))[:N_QUERIES])
+            queries = directions[own]
+        elif len(queries) > N_QUERIES:
+            queries = queries[np.sort(generator.permutation(len(queries))[:N_QUERIES])]
+        lengths = row_norms(queries)
+        queries = np.ascontiguousarray(queries[lengths > 0] / lengths[lengths > 0, None])
+        own = None if own is None else own[lengths > 0]
+        self.neighbours = min(NEIGHBOURS, max(1, len(points) // 10))
+        self.nearest, self.exact = nearest_rows(queries, directions, own)
+
+        used = np.unique(self.nearest)
+        place = np.searchsorted(used, self.nearest)
+        points, directions = points[used], directions[used]
+        decoded = decode_working(model, *search_codes(options, model, points, directions))
+        self.true_part = pair_products(queries, points, place)  # <q, r>
+        self.decoded_part = pair_products(queries, decoded, place)  # <q, r^>
+        self.points, self.directions, self.decoded, self.place = points, directions, decoded, place
+        norms = row_norms(directions)[place[:, : self.neighbours]]
+        top = self.exact[:, : self.neighbours]
+        self.cosine = float(np.clip(np.divide(top, norms, out=np.zeros_like(top), where=norms > 0).mean(), 0.0, 1.0))
+
+    def recall(self, gain: bool, bias_weight: float) -> float:
+        """Share of the true nearest among as many best estimates."""
+        gains, biases = corrections(self.points, self.directions, self.decoded, gain, bias_weight)
+        estimate = self.exact - self.true_part
+        estimate += gains.astype(np.float32)[self.place] * self.decoded_part
+        estimate += biases.astype(np.float32)[self.place]
+        best = np.argpartition(-estimate, self.neighbours - 1, axis=1)[:, : self.neighbours]
+        return float((best < self.neighbours).mean())
+
+
+def nearest_rows(
+    queries: Float32Array, rows: Float32Array, own: NDArray[np.intp] | None
+) -> tuple[NDArray[np.intp], Float32Array]:
+    """The DEPTH best rows a query by inner product, best first; `own` is a query's own row, left out."""
+    depth = min(DEPTH, len(rows) - (own is not None))
+    nearest = np.empty((len(queries), depth), np.intp)
+    exact = np.empty((len(queries), depth), np.float32)
+    for start in range(0, len(queries), 50):
+        part = slice(start, start + 50)
+        products = queries[part] @ rows.T
+        if own is not None:
+            products[np.arange(len(products)), own[part]] = -np.inf
+        top = np.argpartition(-products, depth - 1, axis=1)[:, :depth]
+        found = np.take_along_axis(products, top, axis=1)
+        order = np.argsort(-found, axis=1, kind="stable")
+        nearest[part] = np.take_along_axis(top, order, axis=1)
+        exact[part] = np.take_along_axis(found, order, axis=1)
+    return nearest, exact
+
+
+def pair_products(queries: Float32Array, rows: Float32Array, place: NDArray[Any]) -> Float32Array:
+    """(n_queries, depth) inner products of every query with its own rows."""
+    return np.stack([rows[places] @ query for query, places in zip(queries, place, strict=True)])

@@ -1,0 +1,324 @@
+"""The six quantizers: which loss, which kind of scale. Everything else is shared.
+
+| loss        | alpha = 1 | alpha exact | alpha one of s |
+|-------------|-----------|-------------|----------------|
+| isotropic   | PQ        | PCPQ        | QPCPQ          |
+| anisotropic | APQ       | APCPQ       | QAPCPQ         |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq.arrays import Float32Array, as_vectors, check_rows_match, typical_unit, working_rows
+from pcpq.errors import NotFittedError
+from pcpq.quantizers import encoder, scorer
+from pcpq.quantizers.codes import Codes, Model
+from pcpq.quantizers.corrections import choose_corrections
+from pcpq.quantizers.options import Options, settle
+from pcpq.quantizers.trainer import train
+from pcpq.sections import make_layout, query_whitening
+
+AnyQuantizer = TypeVar("AnyQuantizer", bound="Quantizer")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Quantizer:
+    """What the six share. Parameters are stored as given and checked by `fit`, as in scikit-learn.
+
+    Parameters
+    ----------
+    section_size : coordinates a section (4 if neither is given); the last section is padded with zeros
+    n_sections : or the number of sections, as equal as can be
+    n_centers : centers a section, 2 to 256 (PQ and APQ to 65,536)
+    init : "k-means++", "random", "symmetric" (sign-symmetric k-means++), or an (m, k, D) array of centers
+    refine : improve codes, centers and scales jointly after clustering
+    gain : store a factor a vector that makes the estimate exact along the vector itself (2 bytes);
+        "auto" decides on a sample
+    bias : store a term a vector that makes the estimate exact for queries along `directions` (2 bytes);
+        "auto" decides on a sample
+    paper : follow the paper's text to the letter in every parameter left at "auto"
+    max_iterations : rounds of clustering, at most
+    training_rows : rows that `fit` looks at, drawn at random; None: 65,536, or 40 a center if that is more
+    seed : of every random choice; None: a new one each time
+    threads : None: every CPU of the process. Results do not depend on it.
+    """
+
+    section_size: int | None = None
+    n_sections: int | None = None
+    n_centers: int = 16
+    init: str | NDArray[Any] = "auto"
+    refine: bool | str = "auto"
+    gain: bool | str = "auto"
+    bias: bool | str = "auto"
+    paper: bool = False
+    max_iterations: int = 25
+    training_rows: int | None = None
+    seed: int | None = 0
+    threads: int | None = None
+
+    anisotropic: ClassVar[bool]
+    scale: ClassVar[str]
+
+    # Learned by fit.
+    model_: Model = field(init=False)
+    losses_: list[NDArray[np.float64]] = field(init=False)  # of every section, after every round
+    n_features_in_: int = field(init=False)
+    _options: Options = field(init=False)
+
+    def fit(self: AnyQuantizer, vectors: Any, directions: Any = None, queries: Any = None) -> AnyQuantizer:
+        """Learn centers and scales.
+
+        Parameters
+        ----------
+        vectors : (n, d) floats, what will be quantized (residuals, where there are lists)
+        directions : (n, d) floats, the vectors x that queries point towards, row by row; None: `vectors`
+        queries : (n_queries, d) floats, a sample of queries; errors then count as these queries would see
+            them (the paper's eq. 1), and gain and bias are chosen on them
+        """
+        vectors = as_vectors(vectors)
+        if directions is not None:
+            directions = as_vectors(directions, "directions")
+            check_rows_match(vectors, directions)
+        options = self._settle()
+        layout = make_layout(vectors.shape[1], self.section_size, self.n_sections)
+        generator = np.random.default_rng(options.seed)
+        sample: Any = slice(None)
+        if len(vectors) > options.training_rows:
+            sample = np.sort(generator.permutation(len(vectors))[: options.training_rows])
+        unit = typical_unit(vectors[sample], "vectors")
+        points = layout.pad(working_rows(vectors[sample], unit, "vectors"))
+        towards = points
+        if directions is not None:
+            towards = layout.pad(working_rows(directions[sample], unit, "directions"))
+        asked, whitening = None, None
+        if queries is not None:
+            queries = as_vectors(queries, "queries", vectors.shape[1])
+            asked = working_rows(queries, typical_unit(queries, "queries"), "queries")
+            whitening = query_whitening(asked, layout)
+            asked = layout.pad(asked)
+        trained = train(options, layout, unit, points, towards, whitening)
+        gain, weight = choose_corrections(options, trained.model, points, towards, asked, generator)
+        self.model_ = replace(trained.model, gain=gain, bias_weight=weight)
+        self.losses_ = trained.losses
+        self.n_features_in_ = vectors.shape[1]
+        self._options = options
+        return self
+
+    def encode(self, vectors: Any, directions: Any = None) -> Codes:
+        """The codes of (n, d) vectors; `directions` as in fit. Memory-mapped arrays are read in batches."""
+        model = self._fitted()
+        vectors = as_vectors(vectors, dimensions=model.layout.dimensions)
+        if directions is not None:
+            directions = as_vectors(directions, "directions", model.layout.dimensions)
+            check_rows_match(vectors, directions)
+        return encoder.encode(self._options, model, vectors, directions, self.threads)
+
+    def decode(self, codes: Codes) -> Float32Array:
+        """(n, d) float32, the vectors that the codes stand for (gain and bias belong to scores)."""
+        model = self._fitted()
+        self._check_codes(codes)
+        decoded = encoder.decode_working(model, codes.centers, codes.scales)
+        decoded *= np.float32(model.unit)
+        return model.layout.unpad(decoded)
+
+    def scores(self, queries: Any, codes: Codes) -> Float32Array:
+        """(n_queries, n) float32, estimated inner products by table look-up; (n,) for a 1-D query."""
+        model = self._fitted()
+        self._check_codes(codes)
+        queries = np.asarray(queries)
+        single = queries.ndim == 1
+        rows = as_vectors(queries[None] if single else queries, "queries", model.layout.dimensions)
+        unit = typical_unit(rows, "queries")
+        padded = model.layout.pad(working_rows(rows, unit, "queries"))
+        scores = scorer.scores(model, padded, codes, self.threads)
+        scores *= np.float32(unit)
+        return scores[0] if single else scores
+
+    @property
+    def bits_per_vector(self) -> int:
+        """Bits a vector takes when packed: center and scale indices, gain and bias."""
+        model, options = self._fitted(), self._options
+        m = model.layout.n_sections
+        bits = m * index_bits(model.readout.shape[1])
+        bits += {
+            "none": 0,
+            "exact": 32 * m,
+            "quantized": m * index_bits(options.n_scales),
+            "vector": index_bits(options.n_scales),
+            "norm": index_bits(options.n_scales),
+        }[options.scale]
+        return bits + 16 * model.gain + 16 * (model.bias_weight > 0)
+
+    @property
+    def centers_(self) -> Float32Array:
+        """(m, k, D) float32 centers, in the units of the vectors."""
+        model = self._fitted()
+        return model.readout[:, : model.centers.shape[1]] * np.float32(model.unit)
+
+    @property
+    def scales_(self) -> Float32Array | None:
+        """The scales, ascending: (m, s), or (s,) where sections share them; norms where those are stored."""
+        model = self._fitted()
+        if self._options.scale == "norm" and model.vector_levels is not None:
+            return model.vector_levels * np.float32(model.unit)
+        if model.vector_levels is not None or model.scales is None:
+            return model.vector_levels
+        return model.scales[0] if self._options.shared_scales else model.scales
+
+    @property
+    def unit_(self) -> float:
+        """The power of two in which lengths are kept; biases are multiples of it."""
+        return self._fitted().unit
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters as given."""
+        return {parameter.name: getattr(self, parameter.name) for parameter in fields(self) if parameter.init}
+
+    def set_params(self: AnyQuantizer, **parameters: Any) -> AnyQuantizer:
+        """Change parameters; takes effect at the next fit (threads: at once)."""
+        known = self.get_params()
+        for name, value in parameters.items():
+            if name not in known:
+                raise ValueError(f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(known)}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        changed = [
+            f"{parameter.name}={getattr(self, parameter.name)!r}"
+            for parameter in fields(self)
+            if parameter.init and not _same(getattr(self, parameter.name), parameter.default)
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def _settle(self) -> Options:
+        return settle(self.anisotropic, self.scale, self.get_params())
+
+    def _fitted(self) -> Model:
+        if not hasattr(self, "model_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted: call fit first")
+        return self.model_
+
+    def _check_codes(self, codes: Codes) -> None:
+        model = self._fitted()
+        m = model.layout.n_sections
+        if codes.centers.ndim != 2 or codes.centers.shape[1] != m:
+            raise ValueError(f"codes have shape {codes.centers.shape}; the quantizer has {m} sections")
+        if codes.centers.dtype != model.code_dtype:
+            raise ValueError(f"codes have dtype {codes.centers.dtype}; the quantizer's have {model.code_dtype.__name__}")
+        expected = encoder.scale_columns(self._options, m)
+        if (codes.scales is None) != (expected == 0):
+            raise ValueError(f"codes {'lack' if codes.scales is None else 'hold'} scales; {type(self).__name__} has {expected} a vector")
+        if codes.scales is not None and codes.scales.shape != (len(codes), expected):
+            raise ValueError(f"scales have shape {codes.scales.shape}; expected {(len(codes), expected)}")
+        if model.vector_levels is not None and codes.scales is not None and len(codes):
+            highest = int(codes.scales.max())
+            if highest >= len(model.vector_levels):
+                raise ValueError(f"a code names scale {highest}; the quantizer has {len(model.vector_levels)}")
+
+
+def index_bits(values: int) -> int:
+    """Bits of an index among so many values."""
+    return (values - 1).bit_length()
+
+
+def _same(value: Any, default: Any) -> bool:
+    return value is default or (not isinstance(value, np.ndarray) and bool(value == default))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Anisotropic(Quantizer):
+    """Adds: error along the vector counts more.
+
+    Parameters
+    ----------
+    threshold : queries with <q, x> under this, in units of the mean norm, do not count
+    assignment : "loss" picks the center of least loss, "distance" the nearest one, as the paper's text does
+    encoding : "whole" weighs the error of the whole vector along `directions`, improving one section at a
+        time; "section" weighs each section along itself, as the paper does
+    """
+
+    threshold: float = 0.2
+    assignment: str = "auto"
+    encoding: str = "auto"
+
+    anisotropic: ClassVar[bool] = True
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Isotropic(Quantizer):
+    anisotropic: ClassVar[bool] = False
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _Unscaled(Quantizer):
+    """Adds: unit-normalise and store a quantized norm, the baseline of the paper's footnote.
+
+    Parameters
+    ----------
+    norm_scale : do so
+    n_scales : values of the norm, 1 to 256
+    """
+
+    norm_scale: bool = False
+    n_scales: int = 256
+
+    scale: ClassVar[str] = "none"
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _ExactlyScaled(Quantizer):
+    scale: ClassVar[str] = "exact"
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _QuantizedScale(Quantizer):
+    """Adds: alpha is one of s scales.
+
+    Parameters
+    ----------
+    n_scales : scales, 1 to 256
+    scales_per : "section": an index a section; "vector": one a vector and a sign a section
+    shared_scales : one set of scales for all sections, as in the paper, or one each
+    """
+
+    n_scales: int = 16
+    scales_per: str = "section"
+    shared_scales: bool | str = "auto"
+
+    scale: ClassVar[str] = "quantized"
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PQ(_Unscaled, _Isotropic):
+    """Product quantization: k-means in every section."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class APQ(_Unscaled, _Anisotropic):
+    """Anisotropic product quantization, which the paper calls ScaNN."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PCPQ(_ExactlyScaled, _Isotropic):
+    """Projective clustering with an exact scale a section: what quantized scales lose shows against it."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class APCPQ(_ExactlyScaled, _Anisotropic):
+    """Anisotropic projective clustering with an exact scale a section."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class QPCPQ(_QuantizedScale, _Isotropic):
+    """Quantized projective clustering: the paper's method, and the most accurate a byte."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class QAPCPQ(_QuantizedScale, _Anisotropic):
+    """Quantized anisotropic projective clustering."""

@@ -1,0 +1,55 @@
+"""Scalar quantisation: the best s values for weighted numbers, found exactly on a line of bins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq import _core
+from pcpq.arrays import Float32Array
+
+Float64Array = NDArray[np.float64]
+
+# Half the bins hold equally many values, half are equally wide: the first keep the crowd apart, the second
+# keep an outlier from being averaged with it.
+MAX_BINS = 2048
+
+
+def bin_values(
+    values: NDArray[np.floating[Any]], weights: NDArray[np.floating[Any]]
+) -> tuple[Float64Array, Float64Array]:
+    """Ascending bin means and bin weights; at most MAX_BINS, and one bin a value where there are few."""
+    order = np.argsort(values, kind="stable")
+    ordered = values[order].astype(np.float64)
+    weight = weights[order].astype(np.float64)
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    if len(starts) > MAX_BINS:
+        n = len(ordered)
+        crowded = np.arange(MAX_BINS // 2) * n // (MAX_BINS // 2)
+        wide = np.searchsorted(ordered, np.linspace(ordered[0], ordered[-1], MAX_BINS // 2 + 1)[:-1])
+        starts = np.unique(np.concatenate([crowded, wide]))
+    bin_weight = np.add.reduceat(weight, starts)
+    bin_sum = np.add.reduceat(weight * ordered, starts)
+    # A bin without weight has no say; its place only keeps the order.
+    mean = np.where(bin_weight > 0, bin_sum / np.where(bin_weight > 0, bin_weight, 1.0), ordered[starts])
+    return np.maximum.accumulate(mean), bin_weight
+
+
+def best_levels(
+    values: NDArray[np.floating[Any]], weights: NDArray[np.floating[Any]], n_levels: int
+) -> Float32Array:
+    """The n_levels ascending values that minimise sum of w * (value - nearest level)^2.
+
+    With fewer distinct values than levels, the last level is repeated.
+    """
+    bins, bin_weights = bin_values(values, weights)
+    levels = np.empty(n_levels)
+    _core.quantize_scalars(bins, bin_weights, levels)
+    return np.maximum.accumulate(levels).astype(np.float32)
+
+
+def nearest_level(values: NDArray[np.floating[Any]], levels: Float32Array) -> NDArray[np.uint8]:
+    """Index of the nearest of ascending levels."""
+    return np.searchsorted(0.5 * (levels[1:] + levels[:-1]), values).astype(np.uint8)

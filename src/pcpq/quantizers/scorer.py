@@ -1,0 +1,56 @@
+"""Estimated inner products by table look-up (the paper's last equation), gain and bias included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq import _core
+from pcpq.arrays import Float32Array
+from pcpq.parallel import map_threads
+from pcpq.quantizers.codes import Codes, Model
+from pcpq.quantizers.encoder import split_scales
+
+# Queries a task: enough to share the codes in cache, few enough to spread over threads.
+QUERIES_TOGETHER = 16
+
+
+def score_arguments(model: Model, codes: Codes) -> tuple[Any, ...]:
+    """What the native scorer wants of a model and codes."""
+    indices, alphas = split_scales(model, codes.scales)
+    return model.readout, model.scales, np.ascontiguousarray(codes.centers), indices, alphas
+
+
+def scores(model: Model, queries: Float32Array, codes: Codes, threads: int | None) -> Float32Array:
+    """(n_queries, n) estimates for padded queries, in the user's units."""
+    out = np.empty((len(queries), len(codes)), np.float32)
+    arguments = score_arguments(model, codes)
+    factors = vector_factors(model, codes)
+    lengths = np.sqrt(np.einsum("ij,ij->i", queries, queries, dtype=np.float64)).astype(np.float32)
+    biases = None if codes.biases is None else codes.biases.astype(np.float32)
+
+    def score_some(rows: slice) -> None:
+        part = out[rows]
+        _core.score(queries[rows], *arguments, part)
+        if factors is not None:
+            part *= factors
+        if biases is not None:
+            part += lengths[rows, None] * biases
+        part *= np.float32(model.unit)
+
+    starts = range(0, len(queries), QUERIES_TOGETHER)
+    map_threads(score_some, [slice(start, start + QUERIES_TOGETHER) for start in starts], threads)
+    return out
+
+
+def vector_factors(model: Model, codes: Codes) -> NDArray[np.float32] | None:
+    """(n,) what multiplies the table sum of every vector: its scale or norm, and its gain."""
+    factors = None
+    if model.vector_levels is not None and codes.scales is not None:
+        factors = model.vector_levels[codes.scales[:, 0]]
+    if codes.gains is not None:
+        gains = codes.gains.astype(np.float32)
+        factors = gains if factors is None else factors * gains
+    return factors

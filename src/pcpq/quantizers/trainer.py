@@ -1,0 +1,300 @@
+"""Training: one path for the six cells of the grid.
+
+Sections are clustered on their own (`pcpq.clustering`), then the alphas of all become s scales, then, if
+`refine` says so, codes, centers and scales improve each other until the loss stops falling.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq import _core
+from pcpq.arrays import Float32Array
+from pcpq.clustering import (
+    Clusters,
+    Section,
+    best_alphas,
+    choose_seeds,
+    cluster,
+    least_squares_centers,
+    reseed_empty,
+    total_loss,
+)
+from pcpq.parallel import map_threads
+from pcpq.quantizers.codes import Model
+from pcpq.quantizers.encoder import row_norms, unit_vectors
+from pcpq.quantizers.loss import parallel_weights, point_ratios
+from pcpq.quantizers.options import Options
+from pcpq.quantizers.scales import best_levels
+from pcpq.sections import Layout, turn
+
+# Rounds of joint refinement; the loss falls by less than a thousandth a round after that.
+REFINE_ROUNDS = 10
+REFINE_TOLERANCE = 1e-3
+
+
+@dataclass
+class Trained:
+    """What training found, and the loss of every section after every round of clustering."""
+
+    model: Model
+    losses: list[NDArray[np.float64]]
+
+
+def train(
+    options: Options,
+    layout: Layout,
+    unit: float,
+    points: Float32Array,
+    directions: Float32Array,
+    whitening: tuple[Float32Array, Float32Array] | None,
+) -> Trained:
+    """Centers and scales from padded working rows, (n, m * D)."""
+    norm_levels = None
+    if options.scale == "norm":
+        norms = row_norms(points)
+        norm_levels = best_levels(norms, np.ones_like(norms), options.n_scales)
+        points = unit_vectors(points, norms)
+    whiten, unwhiten = (None, None) if whitening is None else whitening
+    turned = turn(points, whiten)
+    sections, thresholds = weigh_sections(options, layout, turned)
+    clusterings = cluster_sections(options, sections)
+    losses = [np.array(found.losses) for found in clusterings]
+
+    scales, vector_levels = None, norm_levels
+    if options.scale == "quantized":
+        scales = quantize_section_scales(options, sections, clusterings)
+    elif options.scale == "vector":
+        vector_levels = quantize_vector_scales(options, sections, clusterings)
+    centers = np.stack([found.centers for found in clusterings])
+    model = Model(
+        layout=layout,
+        unit=unit,
+        centers=centers,
+        readout=read_out(centers, unwhiten, signed=options.scale == "vector"),
+        scales=scales,
+        vector_levels=vector_levels,
+        whitening=whiten,
+        section_thresholds=thresholds,
+        vector_threshold=options.threshold * float(row_norms(turn(directions, whiten)).mean()),
+    )
+    return Trained(model, losses)
+
+
+def read_out(centers: Float32Array, unwhiten: Float32Array | None, *, signed: bool) -> Float32Array:
+    """The centers a code can name, turned back to where the vectors live."""
+    if unwhiten is not None:
+        centers = np.matmul(centers, unwhiten)
+    return np.concatenate([centers, -centers], axis=1) if signed else centers
+
+
+def weigh_sections(
+    options: Options, layout: Layout, points: Float32Array
+) -> tuple[list[Section], Float32Array | None]:
+    """Cut the points into sections with the weights of their loss, and the thresholds those came from."""
+    cut = points.reshape(len(points), layout.n_sections, layout.section_size)
+    rows = [np.ascontiguousarray(cut[:, j]) for j in range(layout.n_sections)]
+    if not options.anisotropic or layout.section_size < 2:
+        return [Section(row) for row in rows], None
+    norms = np.stack([row_norms(row) for row in rows], axis=1).astype(np.float64)  # (n, m)
+    thresholds = (options.threshold * norms.mean(axis=0)).astype(np.float32)
+    ratios = point_ratios(cut, thresholds, layout.section_size)
+
+    def weigh(j: int) -> Section:
+        weights = parallel_weights(norms[:, j], float(thresholds[j]), layout.section_size)
+        if not weights.any():  # no point exceeds the threshold: isotropic
+            return Section(rows[j])
+        return Section(rows[j], np.ascontiguousarray(ratios[:, j]), weights)
+
+    return map_threads(weigh, range(layout.n_sections), options.threads), thresholds
+
+
+def cluster_sections(options: Options, sections: list[Section]) -> list[Clusters]:
+    """Plain or projective clustering of every section, each with its own random stream."""
+    streams = np.random.default_rng(options.seed).spawn(len(sections))
+    size = sections[0].points.shape[1]
+    if not isinstance(options.init, str):
+        wanted = (len(sections), options.n_centers, size)
+        if options.init.shape != wanted:
+            raise ValueError(f"init has shape {options.init.shape}; expected {wanted}: (sections, centers, size)")
+
+    def cluster_one(j: int) -> Clusters:
+        if isinstance(options.init, str):
+            seeds = choose_seeds(sections[j].points, options.n_centers, options.init, streams[j])
+        else:
+            seeds = np.ascontiguousarray(options.init[j])
+        return cluster(
+            sections[j],
+            seeds,
+            projective=options.projective,
+            by_distance=options.assignment == "distance",
+            joint=options.refine,
+            max_iterations=options.max_iterations,
+        )
+
+    return map_threads(cluster_one, range(len(sections)), options.threads)
+
+
+def settle_signs(found: Clusters) -> None:
+    """Flip centers so that the alphas of each add up to at least 0: scales then need fewer negative values."""
+    assert found.alphas is not None
+    sums = np.bincount(found.assigned, weights=found.alphas, minlength=len(found.centers))
+    signs = np.where(sums < 0, -1.0, 1.0).astype(np.float32)
+    found.centers = found.centers * signs[:, None]
+    found.alphas = found.alphas * signs[found.assigned]
+
+
+def normalise_alphas(found: Clusters) -> None:
+    """Move the root mean square of a section's alphas into its centers, so that no section starves when
+    several share their scales.
+    """
+    assert found.alphas is not None
+    size = float(np.sqrt(np.mean(np.square(found.alphas, dtype=np.float64))))
+    if size > 0:
+        found.alphas = (found.alphas / size).astype(np.float32)
+        found.centers = (found.centers * size).astype(np.float32)
+
+
+def quantize_section_scales(
+    options: Options, sections: list[Section], clusterings: list[Clusters]
+) -> Float32Array:
+    """(m, s) scales, one set for all sections or one each; refines centers in place if asked to."""
+    for found in clusterings:
+        settle_signs(found)
+        if not options.paper:
+            normalise_alphas(found)
+
+    def ideal(j: int) -> tuple[Float32Array, Float32Array]:
+        return best_alphas(sections[j], clusterings[j])
+
+    ideals = map_threads(ideal, range(len(sections)), options.threads)
+    if options.shared_scales:
+        alphas, curvatures = (np.concatenate(parts) for parts in zip(*ideals, strict=True))
+        scales = np.tile(best_levels(alphas, curvatures, options.n_scales), (len(sections), 1))
+    else:
+        scales = np.stack(
+            map_threads(lambda pair: best_levels(*pair, options.n_scales), ideals, options.threads)
+        )
+    return refine(options, sections, clusterings, scales) if options.refine else scales
+
+
+def assign_pairs(
+    options: Options, section: Section, centers: Float32Array, scales: Float32Array
+) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
+    """The (center, scale) pair of least loss for every point of a section."""
+    n = len(section.points)
+    assigned, levels = np.empty((n, 1), np.uint16), np.empty((n, 1), np.uint8)
+    _core.encode(
+        section.points,
+        centers[None],
+        scales[None],
+        None,
+        None if section.ratios is None else section.ratios[:, None],
+        "isotropic" if section.ratios is None else "section",
+        "quantized",
+        options.assignment == "distance",
+        0,
+        assigned,
+        levels,
+        None,
+    )
+    return assigned[:, 0], levels[:, 0]
+
+
+def refine(
+    options: Options, sections: list[Section], clusterings: list[Clusters], scales: Float32Array
+) -> Float32Array:
+    """Codes, then centers, then scales by least squares, in turn; centers then carry length."""
+    before = np.inf
+    for _ in range(REFINE_ROUNDS):
+
+        def improve(j: int, scales: Float32Array = scales) -> tuple[Float64Sums, float]:
+            section, found = sections[j], clusterings[j]
+            found.assigned, levels = assign_pairs(options, section, found.centers, scales[j])
+            found.alphas = scales[j][levels]
+            reseed_empty(section, found)
+            found.centers = least_squares_centers(section, found)
+            return scale_sums(section, found, levels, scales.shape[1]), total_loss(section, found)
+
+        results = map_threads(improve, range(len(sections)), options.threads)
+        scales = solve_scales(options, np.stack([sums for sums, _ in results]), scales)
+        loss = sum(loss for _, loss in results)
+        if not loss < (1.0 - REFINE_TOLERANCE) * before:
+            break
+        before = loss
+    return scales
+
+
+Float64Sums = NDArray[np.float64]
+
+
+def scale_sums(section: Section, found: Clusters, levels: NDArray[np.uint8], n_scales: int) -> Float64Sums:
+    """(2, s): for every scale the sums of curvature * best alpha, and of curvature, over its points."""
+    alphas, curvatures = best_alphas(section, found)
+    pulls = np.bincount(levels, weights=curvatures.astype(np.float64) * alphas, minlength=n_scales)
+    return np.stack([pulls, np.bincount(levels, weights=curvatures, minlength=n_scales)])
+
+
+def solve_scales(options: Options, sums: Float64Sums, scales: Float32Array) -> Float32Array:
+    """Least-squares scales from (m, 2, s) sums; a scale nobody uses stays."""
+    if options.shared_scales:
+        sums = np.broadcast_to(sums.sum(axis=0), sums.shape)
+    pulls, masses = sums[:, 0], sums[:, 1]
+    solved = np.where(masses > 0, pulls / np.where(masses > 0, masses, 1.0), scales)
+    return np.sort(solved.astype(np.float32), axis=1)
+
+
+def quantize_vector_scales(
+    options: Options, sections: list[Section], clusterings: list[Clusters]
+) -> Float32Array:
+    """(s,) scales, one a vector with a sign a section; refines centers in place if asked to.
+
+    A vector's first scale is the root mean square of its sections' alphas, each in units of its section's.
+    """
+    for found in clusterings:
+        normalise_alphas(found)
+    squares = sum(np.square(found.alphas, dtype=np.float64) for found in clusterings if found.alphas is not None)
+    sizes = np.sqrt(squares / len(sections))
+    levels = best_levels(sizes, np.ones_like(sizes), options.n_scales)
+    rounds = REFINE_ROUNDS if options.refine else 0
+    for _ in range(rounds):
+        centers = np.stack([found.centers for found in clusterings])
+        signed, chosen = assign_vector_scales(sections, centers, levels)
+
+        def improve(
+            j: int, signed: NDArray[np.uint16] = signed, chosen: NDArray[np.uint8] = chosen, levels: Float32Array = levels
+        ) -> Float64Sums:
+            found = clusterings[j]
+            signs = np.where(signed[:, j] >= options.n_centers, np.float32(-1), np.float32(1))
+            found.assigned = signed[:, j] % np.uint16(options.n_centers)
+            found.alphas = levels[chosen] * signs
+            found.centers = least_squares_centers(sections[j], found)
+            # In terms of the scale alone a section's point is that of its signed center.
+            turned = replace(sections[j], points=sections[j].points * signs[:, None])
+            return scale_sums(turned, found, chosen, len(levels))
+
+        sums = np.stack(map_threads(improve, range(len(sections)), options.threads))
+        levels = solve_scales(replace(options, shared_scales=True), sums, levels[None])[0]
+    return levels
+
+
+def assign_vector_scales(
+    sections: list[Section], centers: Float32Array, levels: Float32Array
+) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
+    """Signed centers (n, m) and the scale (n,) of least loss for every vector."""
+    n, m = len(sections[0].points), len(sections)
+    points = np.concatenate([section.points for section in sections], axis=1)
+    anisotropic = any(section.ratios is not None for section in sections)
+    ratios = np.ones((n, m), np.float32) if anisotropic else None
+    if ratios is not None:
+        for j, section in enumerate(sections):
+            if section.ratios is not None:
+                ratios[:, j] = section.ratios
+    signed, chosen = np.empty((n, m), np.uint16), np.empty((n, 1), np.uint8)
+    loss = "section" if anisotropic else "isotropic"
+    scales = np.tile(levels, (m, 1))
+    _core.encode(points, centers, scales, None, ratios, loss, "vector", False, 0, signed, chosen, None)
+    return signed, chosen[:, 0]
