@@ -47,7 +47,7 @@ struct Kernels {
     const char* name;
     void (*encode)(const EncodeJob& job);
     // distances[i] <- min(distances[i], distance of point i to center); signed_too also tries -center.
-    // Points lie coordinate-major, (D, n), n a multiple of 8.
+    // Points lie in groups of eight, (n / 8, D, 8), n a multiple of 8.
     void (*nearer)(const float* points, int64_t n, int64_t size, const float* center, bool signed_too, float* distances);
 };
 

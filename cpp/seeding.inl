@@ -4,9 +4,10 @@ namespace {
 
 void nearer(const float* points, int64_t n, int64_t size, const float* center, bool signed_too, float* distances) {
     for (int64_t first = 0; first < n; first += kLanes) {
+        const float* group = points + first * size;
         Floats plus = broadcast(0.0f), minus = broadcast(0.0f);
         for (int64_t t = 0; t < size; t++) {
-            const Floats x = load(points + t * n + first), c = broadcast(center[t]);
+            const Floats x = load(group + t * kLanes), c = broadcast(center[t]);
             const Floats below = x - c;
             plus = plus + below * below;
             if (signed_too) {
@@ -14,7 +15,7 @@ void nearer(const float* points, int64_t n, int64_t size, const float* center, b
                 minus = minus + above * above;
             }
         }
-        Floats distance = signed_too ? smaller(plus, minus) : plus;
+        const Floats distance = signed_too ? smaller(plus, minus) : plus;
         store(distances + first, smaller(distance, load(distances + first)));
     }
 }

@@ -75,7 +75,7 @@ void seed_rows(const float* points, int64_t n, int64_t size, const double* unifo
     std::vector<float> turned(padded * size, 0.0f);
     std::vector<float> distances(padded, std::numeric_limits<float>::infinity());
     for (int64_t i = 0; i < n; i++)
-        for (int64_t t = 0; t < size; t++) turned[t * padded + i] = points[i * size + t];
+        for (int64_t t = 0; t < size; t++) turned[(i / 8 * size + t) * 8 + i % 8] = points[i * size + t];
     const Kernels& level = kernels();
     for (int64_t c = 0; c < n_centers; c++) {
         rows[c] = c == 0 ? std::min<int64_t>(n - 1, static_cast<int64_t>(uniforms[0] * n)) : draw(distances, n, uniforms[c]);

@@ -52,33 +52,36 @@ def working_rows(rows: FloatArray, unit: float, name: str, first_row: int = 0) -
     work = np.ascontiguousarray(work)
     # NaN and infinity fail this comparison as well.
     if not max(float(work.max()), -float(work.min())) <= LARGEST:
-        _raise_for_bad_row(rows, unit, name, first_row)
+        _raise_for_bad_row(rows, LARGEST * unit, unit, name, np.arange(first_row, first_row + len(rows)))
     return work
 
 
-def _raise_for_bad_row(rows: FloatArray, unit: float, name: str, first_row: int) -> None:
-    wide = rows.astype(np.float64)
-    row, column = np.argwhere(~(np.abs(wide) <= LARGEST * unit))[0]
+def _raise_for_bad_row(rows: FloatArray, limit: float, unit: float, name: str, numbers: NDArray[Any]) -> None:
+    row, column = np.argwhere(~(np.abs(rows.astype(np.float64)) <= limit))[0]
     value = rows[row, column]
-    where = f"{name}[{first_row + row}, {column}] is {value}"
+    where = f"{name}[{numbers[row]}, {column}] is {value}"
     if np.isfinite(value):
         raise ValueError(f"{where}: more than {LARGEST:g} times the typical length {unit:g} of the training vectors")
     raise ValueError(f"{where}; every value must be finite")
 
 
-def typical_unit(rows: FloatArray, name: str) -> float:
-    """The power of two nearest under the root mean square length of finite rows (1 if all are zero)."""
+def typical_unit(rows: FloatArray, name: str, numbers: NDArray[Any] | None = None) -> float:
+    """The power of two nearest under the root mean square length of rows (1 if all are zero).
+
+    Raises a ValueError that names the first row that is not finite; `numbers` are the rows' own.
+    """
     peak = max(float(rows.max()), -float(rows.min()))
     if not np.isfinite(peak):
-        _raise_for_bad_row(rows, np.inf, name, 0)
-    if peak > np.finfo(np.float32).max:
+        numbers = np.arange(len(rows)) if numbers is None else numbers
+        _raise_for_bad_row(rows, np.finfo(np.float64).max, 1.0, name, numbers)
+    if peak > float(np.finfo(np.float32).max):
         raise ValueError(f"{name} hold {peak:g}; the largest value float32 can hold is {np.finfo(np.float32).max:g}")
     if peak == 0.0:
         return 1.0
     scaled = rows.astype(np.float64) / peak
     length = peak * np.sqrt(np.einsum("ij,ij->", scaled, scaled) / len(rows))
     # 1 / unit must be a float32 too.
-    return float(2.0 ** np.clip(np.floor(np.log2(length)), -120, 120))
+    return float(2.0 ** np.clip(np.floor(np.log2(length)), -125, 125))
 
 
 def batches(n: int, dimensions: int) -> Iterator[slice]:

@@ -16,6 +16,10 @@ from pcpq.arrays import Float32Array
 
 SEEDINGS = ("k-means++", "random", "symmetric")
 
+# In longer sections the top singular vector is approached by iterating center and alphas, a power method, and
+# not taken from a D x D matrix.
+LARGEST_EIGENPROBLEM = 32
+
 
 @dataclass(frozen=True)
 class Section:
@@ -179,11 +183,12 @@ def cluster(
 
 def move_centers(section: Section, clusters: Clusters, *, projective: bool, joint: bool) -> None:
     """One step of the centers for the codes as they are."""
-    if projective and section.ratios is None:
+    isotropic, size = section.ratios is None, section.points.shape[1]
+    if projective and isotropic and size <= LARGEST_EIGENPROBLEM:
         clusters.centers = top_directions(section, clusters)
         return
     clusters.centers = least_squares_centers(section, clusters)
-    if projective and joint:
+    if projective and (joint or isotropic):
         loss = np.inf
         for _ in range(10):
             clusters.alphas, _curvatures = best_alphas(section, clusters)
@@ -201,19 +206,27 @@ def unit_rows(centers: Float32Array) -> Float32Array:
     return (centers / np.where(lengths > 0, lengths, 1.0)[:, None]).astype(np.float32)
 
 
-def reseed_empty(section: Section, clusters: Clusters) -> None:
-    """Give centers that no point uses to the worst-fitted points, which become their only ones."""
+def reseed_empty(section: Section, clusters: Clusters, *, keep_alphas: bool = False) -> None:
+    """Give centers that no point uses to the worst-fitted points, which become their only ones.
+
+    `keep_alphas` moves the center so that a point's alpha may stay: it is one of few.
+    """
     counts = np.bincount(clusters.assigned, minlength=len(clusters.centers))
     empty = np.flatnonzero(counts == 0)
     if len(empty) == 0:
         return
     losses = point_losses(section, clusters)
+    if keep_alphas and clusters.alphas is not None:
+        sizes = np.abs(clusters.alphas)
+        losses[sizes <= 1e-3 * sizes.max()] = 0.0  # next to nothing times a center can be nothing else
     worst = np.argsort(-losses, kind="stable")[: len(empty)]
     worst = worst[losses[worst] > 0]
-    clusters.centers = clusters.centers.copy()
-    clusters.centers[empty[: len(worst)]] = section.points[worst]
-    clusters.assigned = clusters.assigned.copy()
-    clusters.assigned[worst] = empty[: len(worst)].astype(np.uint16)
-    if clusters.alphas is not None:
+    taken = empty[: len(worst)]
+    clusters.centers, clusters.assigned = clusters.centers.copy(), clusters.assigned.copy()
+    clusters.centers[taken] = section.points[worst]
+    clusters.assigned[worst] = taken.astype(np.uint16)
+    if clusters.alphas is not None and keep_alphas:
+        clusters.centers[taken] /= clusters.alphas[worst, None]
+    elif clusters.alphas is not None:
         clusters.alphas = clusters.alphas.copy()
         clusters.alphas[worst] = 1.0

@@ -13,7 +13,6 @@ from pcpq.quantizers.encoder import corrections, decode_working, row_norms, sear
 from pcpq.quantizers.options import Options
 
 N_QUERIES = 500
-N_CANDIDATES = 100_000
 NEIGHBOURS = 10
 # True neighbours looked at a query: estimates are never so wrong that a better-looking point hides deeper.
 DEPTH = 400
@@ -42,7 +41,8 @@ def choose_corrections(
         return False, 0.0
     if gains == [True] and not may_bias:
         return True, 0.0
-    if len(points) < FEWEST_ROWS:
+    asked = directions if queries is None else queries
+    if len(points) < FEWEST_ROWS or not asked.any():
         return options.gain is True, 0.75 if options.bias is True else 0.0
     trial = Trial(model, points, directions, queries, generator, options)
     steps = list(BIAS_STEPS) if options.bias is True else [0.0, *BIAS_STEPS] if may_bias else [0.0]
@@ -67,26 +67,19 @@ class Trial:
         generator: np.random.Generator,
         options: Options,
     ) -> None:
-        rows = np.sort(generator.permutation(len(points))[:N_CANDIDATES])
-        points, directions = points[rows], directions[rows]
-        own: NDArray[np.intp] | None = None
-        if queries is None:
-            own = np.sort(generator.permutation(len(points))[:N_QUERIES])
-            queries = directions[own]
-        elif len(queries) > N_QUERIES:
-            queries = queries[np.sort(generator.permutation(len(queries))[:N_QUERIES])]
-        lengths = row_norms(queries)
-        queries = np.ascontiguousarray(queries[lengths > 0] / lengths[lengths > 0, None])
-        own = None if own is None else own[lengths > 0]
+        asked = directions if queries is None else queries
+        lengths = row_norms(asked)
+        chosen = np.sort(generator.permutation(np.flatnonzero(lengths > 0))[:N_QUERIES])
+        unit_queries = asked[chosen] / lengths[chosen, None]
         self.neighbours = min(NEIGHBOURS, max(1, len(points) // 10))
-        self.nearest, self.exact = nearest_rows(queries, directions, own)
+        self.nearest, self.exact = nearest_rows(unit_queries, directions, chosen if queries is None else None)
 
         used = np.unique(self.nearest)
         place = np.searchsorted(used, self.nearest)
         points, directions = points[used], directions[used]
         decoded = decode_working(model, *search_codes(options, model, points, directions))
-        self.true_part = pair_products(queries, points, place)  # <q, r>
-        self.decoded_part = pair_products(queries, decoded, place)  # <q, r^>
+        self.true_part = pair_products(unit_queries, points, place)  # <q, r>
+        self.decoded_part = pair_products(unit_queries, decoded, place)  # <q, r^>
         self.points, self.directions, self.decoded, self.place = points, directions, decoded, place
         norms = row_norms(directions)[place[:, : self.neighbours]]
         top = self.exact[:, : self.neighbours]

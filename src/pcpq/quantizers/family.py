@@ -87,14 +87,17 @@ class Quantizer:
         options = self._settle()
         layout = make_layout(vectors.shape[1], self.section_size, self.n_sections)
         generator = np.random.default_rng(options.seed)
-        sample: Any = slice(None)
+        sample = np.arange(len(vectors))
         if len(vectors) > options.training_rows:
             sample = np.sort(generator.permutation(len(vectors))[: options.training_rows])
-        unit = typical_unit(vectors[sample], "vectors")
-        points = layout.pad(working_rows(vectors[sample], unit, "vectors"))
+            vectors = vectors[sample]
+            directions = None if directions is None else directions[sample]
+        unit = typical_unit(vectors, "vectors", sample)
+        points = layout.pad(working_rows(vectors, unit, "vectors"))
         towards = points
         if directions is not None:
-            towards = layout.pad(working_rows(directions[sample], unit, "directions"))
+            typical_unit(directions, "directions", sample)
+            towards = layout.pad(working_rows(directions, unit, "directions"))
         asked, whitening = None, None
         if queries is not None:
             queries = as_vectors(queries, "queries", vectors.shape[1])

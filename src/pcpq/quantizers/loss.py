@@ -118,10 +118,15 @@ def point_ratios(sections: Float32Array, thresholds: Float32Array, dimensions: i
     return out
 
 
+# Training weight of points that no query in question reaches: centers and scales to spare then serve them.
+LEAST_WEIGHT = 1e-6
+
+
 def parallel_weights(norms: Float64Array, threshold: float, dimensions: int) -> Float32Array:
-    """(n,) parallel weights for training, the largest 1; 0 at or under the threshold."""
+    """(n,) parallel weights for training, the largest 1; LEAST_WEIGHT at or under the threshold."""
     log_parallel = np.full(norms.shape, -np.inf)
     over = norms > threshold
     log_parallel[over] = anisotropic_weights(threshold / norms[over], dimensions)[0]
     peak = log_parallel.max(initial=-np.inf)
-    return np.exp(log_parallel - (peak if np.isfinite(peak) else 0.0)).astype(np.float32)
+    weights = np.exp(log_parallel - (peak if np.isfinite(peak) else 0.0))
+    return np.maximum(weights, LEAST_WEIGHT).astype(np.float32)

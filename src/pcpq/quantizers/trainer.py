@@ -104,9 +104,9 @@ def weigh_sections(
     ratios = point_ratios(cut, thresholds, layout.section_size)
 
     def weigh(j: int) -> Section:
-        weights = parallel_weights(norms[:, j], float(thresholds[j]), layout.section_size)
-        if not weights.any():  # no point exceeds the threshold: isotropic
+        if not (norms[:, j] > thresholds[j]).any():  # no point exceeds the threshold: isotropic
             return Section(rows[j])
+        weights = parallel_weights(norms[:, j], float(thresholds[j]), layout.section_size)
         return Section(rows[j], np.ascontiguousarray(ratios[:, j]), weights)
 
     return map_threads(weigh, range(layout.n_sections), options.threads), thresholds
@@ -133,6 +133,8 @@ def cluster_sections(options: Options, sections: list[Section]) -> list[Clusters
             by_distance=options.assignment == "distance",
             joint=options.refine,
             max_iterations=options.max_iterations,
+            # Where refinement follows, the last thousandths are its to find.
+            tolerance=REFINE_TOLERANCE if options.scale in ("quantized", "vector") and options.refine else 1e-4,
         )
 
     return map_threads(cluster_one, range(len(sections)), options.threads)
@@ -215,7 +217,7 @@ def refine(
             section, found = sections[j], clusterings[j]
             found.assigned, levels = assign_pairs(options, section, found.centers, scales[j])
             found.alphas = scales[j][levels]
-            reseed_empty(section, found)
+            reseed_empty(section, found, keep_alphas=True)
             found.centers = least_squares_centers(section, found)
             return scale_sums(section, found, levels, scales.shape[1]), total_loss(section, found)
 

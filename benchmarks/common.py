@@ -1,0 +1,118 @@
+"""What the benchmarks share: data sets, the machine's description, ground truth, recall, lists."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from dataclasses import dataclass
+from datetime import date
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import pcpq
+from pcpq import _core
+from pcpq.clustering import Section, assign, choose_seeds, cluster
+
+# Vectors whose norm means nothing are divided by it; the others are searched by raw inner product.
+UNIT_NORM = {"glove": True, "minilm": True, "lastfm48k": False, "npm": False}
+
+
+@dataclass
+class Data:
+    """Base vectors, queries of the half that is reported, and their true neighbours."""
+
+    name: str
+    base: np.ndarray  # (n, d)
+    tune: np.ndarray  # the half of the queries that may be looked at
+    queries: np.ndarray  # the half that is reported
+    top: np.ndarray  # (n_queries, 10) true neighbours
+
+
+def data_folder(option: str | None) -> Path:
+    """The folder of data sets: --data, or PCPQ_DATA."""
+    folder = option or os.environ.get("PCPQ_DATA")
+    if not folder:
+        sys.exit("give the folder of data sets by --data or PCPQ_DATA")
+    return Path(folder)
+
+
+def load(folder: Path, name: str) -> Data:
+    """Read NAME_base.npy and NAME_query.npy; queries are split in halves, even rows to tune, odd to report."""
+    base = np.load(folder / f"{name}_base.npy").astype(np.float32)
+    queries = np.load(folder / f"{name}_query.npy").astype(np.float32)
+    if UNIT_NORM[name]:
+        base /= np.linalg.norm(base, axis=1, keepdims=True)
+        queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+    tune, report = np.ascontiguousarray(queries[::2]), np.ascontiguousarray(queries[1::2])
+    return Data(name, base, tune, report, best_rows(report @ base.T, 10))
+
+
+def best_rows(scores: np.ndarray, k: int) -> np.ndarray:
+    """(n_queries, k) columns of the largest scores, in no order."""
+    return np.argpartition(-scores, k - 1, axis=1)[:, :k]
+
+
+def shared_rows(found: np.ndarray, top: np.ndarray) -> float:
+    """Mean share of the true neighbours that were found."""
+    return float(np.mean([len(np.intersect1d(a, b)) / len(b) for a, b in zip(found, top, strict=True)]))
+
+
+@dataclass
+class Lists:
+    """A k-means partition by euclidean distance."""
+
+    centers: np.ndarray  # (n_lists, d)
+    assigned: np.ndarray  # (n,)
+
+    def residuals(self, base: np.ndarray) -> np.ndarray:
+        """Base minus the center of each row's list."""
+        return base - self.centers[self.assigned]
+
+
+def make_lists(base: np.ndarray, n_lists: int, seed: int = 0) -> Lists:
+    """k-means on at most 65,536 rows."""
+    generator = np.random.default_rng(seed)
+    sample = base[generator.permutation(len(base))[:65_536]]
+    seeds = choose_seeds(sample, n_lists, "k-means++", generator)
+    centers = cluster(Section(sample), seeds, projective=False, max_iterations=20).centers
+    return Lists(centers, assign(Section(base), centers, projective=False)[0])
+
+
+def environment(*peers: str) -> dict[str, Any]:
+    """Everything a number depends on besides the code."""
+    cpu = platform.processor()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        cpu = next((line.split(":")[1].strip() for line in info.read_text().splitlines() if "model name" in line), cpu)
+    return {
+        "command": "python " + " ".join([os.path.relpath(sys.argv[0]), *_public(sys.argv[1:])]),
+        "date": date.today().isoformat(),
+        "cpu": cpu,
+        "cpus": len(os.sched_getaffinity(0)),
+        "simd": _core.simd_level(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "pcpq": pcpq.__version__,
+        **{peer: metadata.version(peer) for peer in peers},
+    }
+
+
+def _public(arguments: list[str]) -> list[str]:
+    """The arguments without the folder they happened to name."""
+    shown, hide = [], False
+    for argument in arguments:
+        shown.append("FOLDER" if hide else argument)
+        hide = argument == "--data"
+    return shown
+
+
+def save(path: Path, result: dict[str, Any]) -> None:
+    """Write a result as JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"wrote {path}")

@@ -1,0 +1,85 @@
+"""Slow, plain NumPy in float64: what the library must agree with. Written from the definitions."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from scipy.integrate import quad
+
+
+def weights_by_integration(threshold, norm, dimensions):
+    """Parallel and orthogonal weight of a point of this norm, by numerical integration of the definition."""
+    theta = np.arccos(threshold / norm)
+    orthogonal = quad(lambda a: np.sin(a) ** dimensions, 0, theta, epsabs=0, epsrel=1e-12)[0]
+    parallel = (dimensions - 1) * quad(
+        lambda a: np.sin(a) ** (dimensions - 2) * np.cos(a) ** 2, 0, theta, epsabs=0, epsrel=1e-12
+    )[0]
+    return parallel, orthogonal
+
+
+def split_error(error, direction):
+    """The part of an error parallel to a direction, and the rest."""
+    square = direction @ direction
+    parallel = np.zeros_like(error) if square == 0 else (error @ direction) / square * direction
+    return parallel, error - parallel
+
+
+def loss(r, approximation, parallel=1.0, orthogonal=1.0, direction=None):
+    """Loss of approximating r, the error split along `direction` (r itself if none)."""
+    along, across = split_error(r - approximation, r if direction is None else direction)
+    return parallel * (along @ along) + orthogonal * (across @ across)
+
+
+def exhaustive_section(r, centers, scales, parallel=1.0, orthogonal=1.0):
+    """Least loss over every (center, scale) pair of one section."""
+    return min(loss(r, a * c, parallel, orthogonal) for c in centers for a in scales)
+
+
+def exhaustive_vector(r, centers, levels, parallel, orthogonal):
+    """Least loss over one scale a vector and every signed center a section. r (m, D), centers (m, k, D)."""
+    totals = []
+    for level in levels:
+        signed = [np.concatenate([level * c, -level * c]) for c in centers]
+        totals.append(
+            sum(
+                min(loss(r[j], c, parallel[j], orthogonal[j]) for c in signed[j])
+                for j in range(len(r))
+            )
+        )
+    return min(totals)
+
+
+def decode(centers, codes, alphas):
+    """(n, m * D): alpha times center. centers (m, k, D), codes (n, m), alphas (n, m)."""
+    return np.stack(
+        [
+            np.concatenate([alphas[i, j] * centers[j, codes[i, j]].astype(np.float64) for j in range(len(centers))])
+            for i in range(len(codes))
+        ]
+    )
+
+
+def best_scalar_loss(values, weights, n_levels):
+    """Least weighted 1-D k-means loss, over every way to cut the sorted values."""
+    order = np.argsort(values)
+    values, weights = np.asarray(values, np.float64)[order], np.asarray(weights, np.float64)[order]
+    n = len(values)
+
+    def run(start, stop):
+        w, v = weights[start:stop], values[start:stop]
+        total = w.sum()
+        return 0.0 if total == 0 else float((w * (v - (w @ v) / total) ** 2).sum())
+
+    best = np.inf
+    for count in range(1, min(n_levels, n) + 1):
+        for cuts in itertools.combinations(range(1, n), count - 1):
+            edges = [0, *cuts, n]
+            best = min(best, sum(run(a, b) for a, b in itertools.pairwise(edges)))
+    return best
+
+
+def scalar_loss(values, weights, levels):
+    """Weighted squared distance of values to their nearest level."""
+    gaps = np.abs(np.asarray(values, np.float64)[:, None] - np.asarray(levels, np.float64)[None])
+    return float((np.asarray(weights, np.float64) * gaps.min(axis=1) ** 2).sum())
