@@ -88,7 +88,10 @@ def environment(*peers: str) -> dict[str, Any]:
     cpu = platform.processor()
     info = Path("/proc/cpuinfo")
     if info.exists():
-        cpu = next((line.split(":")[1].strip() for line in info.read_text().splitlines() if "model name" in line), cpu)
+        cpu = next(
+            (line.split(":")[1].strip() for line in info.read_text().splitlines() if "model name" in line),
+            cpu,
+        )
     return {
         "command": "python " + " ".join([os.path.relpath(sys.argv[0]), *_public(sys.argv[1:])]),
         "date": date.today().isoformat(),

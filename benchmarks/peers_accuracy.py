@@ -8,7 +8,6 @@ from typing import Any
 import faiss
 import numpy as np
 import turbovec
-
 from common import Data
 
 

@@ -24,9 +24,9 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from common import Data, Lists, best_rows, data_folder, environment, load, make_lists, save, shared_rows
 
 import pcpq
-from common import Data, Lists, best_rows, data_folder, environment, load, make_lists, save, shared_rows
 
 RESULTS = Path(__file__).parent / "results"
 TRAINING_ROWS = 100_000
@@ -95,7 +95,11 @@ def with_recall(data: Data, row: dict[str, Any]) -> dict[str, Any]:
     found = row.pop("found")
     for depth in (10, 50, 100):
         row[f"recall_10_at_{depth}"] = round(shared_rows(found[:, :depth], data.top), 4)
-    print(f"{data.name:10s} {row['bytes']:6.1f} B  10@10 {row['recall_10_at_10']:.3f}  {row['method']}  ({row['lists']} lists)", flush=True)
+    print(
+        f"{data.name:10s} {row['bytes']:6.1f} B  10@10 {row['recall_10_at_10']:.3f}  ",
+        f"{row['method']}  ({row['lists']} lists)",
+        flush=True,
+    )
     return row
 
 
@@ -111,8 +115,19 @@ def accuracy(folder: Path, names: list[str], peers: bool) -> None:
         if peers:
             rows += [with_recall(data, row) for row in faiss_rows(data, n_lists)]
             rows += [with_recall(data, row) for row in turbovec_rows(data)]
-        shape = {"name": name, "n": len(data.base), "d": data.base.shape[1], "queries": len(data.queries), "lists": n_lists}
-        result = {"environment": environment("faiss-cpu", "turbovec"), "data": shape, "rows": rows, "verdicts": verdicts(rows)}
+        shape = {
+            "name": name,
+            "n": len(data.base),
+            "d": data.base.shape[1],
+            "queries": len(data.queries),
+            "lists": n_lists,
+        }
+        result = {
+            "environment": environment("faiss-cpu", "turbovec"),
+            "data": shape,
+            "rows": rows,
+            "verdicts": verdicts(rows),
+        }
         save(RESULTS / f"quantizers_{name}.json", result)
 
 
@@ -176,9 +191,17 @@ def speed(folder: Path, rounds: int) -> None:
         ours = best[f"pcpq fit, {threads} threads"] + best[f"pcpq encode, {threads} threads"]
         theirs = best[f"faiss train, {threads} threads"] + best[f"faiss add, {threads} threads"]
         ratios[f"faiss / pcpq, {threads} threads"] = round(theirs / ours, 2)
-    ratios["encode, 2 threads over 1"] = round(best["pcpq encode, 1 threads"] / best["pcpq encode, 2 threads"], 2)
+    ratios["encode, 2 threads over 1"] = round(
+        best["pcpq encode, 1 threads"] / best["pcpq encode, 2 threads"], 2
+    )
     shape = {"name": "glove", "n": len(data.base), "training_rows": len(rows)}
-    result = {"environment": environment("faiss-cpu"), "data": shape, "rounds": rounds, "best_seconds": best, "ratios": ratios}
+    result = {
+        "environment": environment("faiss-cpu"),
+        "data": shape,
+        "rounds": rounds,
+        "best_seconds": best,
+        "ratios": ratios,
+    }
     print(best, ratios)
     save(RESULTS / "quantizers_speed.json", result)
 
@@ -193,7 +216,9 @@ ALL_CPUS = os.sched_getaffinity(0)
 
 def anonymous_memory() -> int:
     """Bytes of this process's memory that no file backs."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssAnon"))
+    line = next(
+        line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssAnon")
+    )
     return int(line.split()[1]) * 1024
 
 

@@ -67,7 +67,8 @@ void encode_points(Array<const float, 2> points, Array<const float, 3> centers, 
     require(out_centers.shape(0) == n && out_centers.shape(1) == m, "out_centers has the wrong shape");
     require(!levels || (scales && scales->shape(0) == m && scales->shape(1) >= 1 && scales->shape(1) <= 256),
             "scales have the wrong shape");
-    require(!levels || (out_scales && out_scales->shape(0) == n && out_scales->shape(1) == (scale == Scale::vector ? 1 : m)),
+    require(!levels ||
+                (out_scales && out_scales->shape(0) == n && out_scales->shape(1) == (scale == Scale::vector ? 1 : m)),
             "out_scales has the wrong shape");
     require(scale != Scale::exact || (out_alphas && out_alphas->shape(0) == n && out_alphas->shape(1) == m),
             "out_alphas has the wrong shape");
@@ -77,7 +78,8 @@ void encode_points(Array<const float, 2> points, Array<const float, 3> centers, 
     require(loss == Loss::isotropic || (ratios && ratios->shape(0) == n && ratios->shape(1) == (whole ? 1 : m)),
             "ratios have the wrong shape");
     nb::gil_scoped_release unlocked;
-    const PreparedCodebook book(centers.data(), levels ? scales->data() : nullptr, m, k, d, levels ? scales->shape(1) : 1);
+    const PreparedCodebook book(centers.data(), levels ? scales->data() : nullptr, m, k, d,
+                                levels ? scales->shape(1) : 1);
     std::vector<float> scratch(encode_scratch_floats(book.view(), scale));
     EncodeJob job{book.view(),
                   loss,
@@ -95,8 +97,10 @@ void encode_points(Array<const float, 2> points, Array<const float, 3> centers, 
     kernels().encode(job);
 }
 
-void seed(Array<const float, 2> points, Array<const double, 1> uniforms, bool sign_symmetric, Array<int64_t, 1> out_rows) {
-    require(points.shape(0) > 0 && out_rows.shape(0) == uniforms.shape(0), "no points, or out_rows has the wrong shape");
+void seed(Array<const float, 2> points, Array<const double, 1> uniforms, bool sign_symmetric,
+          Array<int64_t, 1> out_rows) {
+    require(points.shape(0) > 0 && out_rows.shape(0) == uniforms.shape(0),
+            "no points, or out_rows has the wrong shape");
     nb::gil_scoped_release unlocked;
     seed_rows(points.data(), points.shape(0), points.shape(1), uniforms.data(), uniforms.shape(0), sign_symmetric,
               out_rows.data());
@@ -110,7 +114,8 @@ Clustered clustered(const Array<const float, 2>& points, const Array<const uint1
     require(assigned.shape(0) == n && centers.shape(1) == points.shape(1), "points, assigned and centers do not match");
     require(!ratios || ratios->shape(0) == n, "ratios have the wrong shape");
     require(!weights || weights->shape(0) == n, "weights have the wrong shape");
-    for (size_t i = 0; i < n; i++) require(assigned.data()[i] < centers.shape(0), "assigned names a center that is not there");
+    for (size_t i = 0; i < n; i++)
+        require(assigned.data()[i] < centers.shape(0), "assigned names a center that is not there");
     return {static_cast<int64_t>(n),
             static_cast<int64_t>(points.shape(1)),
             static_cast<int64_t>(centers.shape(0)),
@@ -133,7 +138,8 @@ ScoreJob score_job(const Array<const float, 3>& centers, const Maybe<const float
     const size_t n = narrow ? narrow->shape(0) : wide->shape(0);
     require(m > 0 && k > 0 && d > 0, "centers must not be empty");
     require((narrow ? narrow->shape(1) : wide->shape(1)) == m, "codes do not have one column a section");
-    require(!scale_codes || (scale_codes->shape(0) == n && scale_codes->shape(1) == m), "scale codes have the wrong shape");
+    require(!scale_codes || (scale_codes->shape(0) == n && scale_codes->shape(1) == m),
+            "scale codes have the wrong shape");
     require(!scale_codes || (scales && scales->shape(0) == m), "scales have the wrong shape");
     require(!alphas || (alphas->shape(0) == n && alphas->shape(1) == m), "alphas have the wrong shape");
     const size_t s = scale_codes ? scales->shape(1) : 0;
@@ -217,8 +223,8 @@ void bind_scoring(nb::module_& m) {
             nb::gil_scoped_release unlocked;
             decode(job);
         },
-        "centers"_a.noconvert(), "scales"_a.noconvert().none(), "codes"_a.noconvert(), "scale_codes"_a.noconvert().none(),
-        "alphas"_a.noconvert().none(), "out_points"_a.noconvert());
+        "centers"_a.noconvert(), "scales"_a.noconvert().none(), "codes"_a.noconvert(),
+        "scale_codes"_a.noconvert().none(), "alphas"_a.noconvert().none(), "out_points"_a.noconvert());
 }
 
 void choose_level(const std::string& name) {
@@ -234,17 +240,20 @@ NB_MODULE(_core, m) {
     m.doc() = "Stateless kernels over caller-owned, C-contiguous arrays.";
 
     m.def("simd_level", [] { return std::string(kernels().name); }, "The SIMD level in force.");
-    m.def("simd_levels", [] {
-        std::vector<std::string> names;
-        for (const char* name : {"avx2", "portable"})
-            if (level_available(name)) names.push_back(name);
-        return names;
-    }, "The levels this processor and build have, best first.");
+    m.def(
+        "simd_levels",
+        [] {
+            std::vector<std::string> names;
+            for (const char* name : {"avx2", "portable"})
+                if (level_available(name)) names.push_back(name);
+            return names;
+        },
+        "The levels this processor and build have, best first.");
     m.def("set_simd_level", &choose_level, "name"_a, "Force a level; 'auto' is the best there is.");
 
     m.def("encode", &encode_points, "points"_a.noconvert(), "centers"_a.noconvert(), "scales"_a.noconvert().none(),
-          "directions"_a.noconvert().none(), "ratios"_a.noconvert().none(), "loss"_a, "scale"_a, "by_distance"_a, "sweeps"_a,
-          "out_centers"_a.noconvert(), "out_scales"_a.noconvert().none(), "out_alphas"_a.noconvert().none(),
+          "directions"_a.noconvert().none(), "ratios"_a.noconvert().none(), "loss"_a, "scale"_a, "by_distance"_a,
+          "sweeps"_a, "out_centers"_a.noconvert(), "out_scales"_a.noconvert().none(), "out_alphas"_a.noconvert().none(),
           "The code of least loss for every point.");
     m.def("seed", &seed, "points"_a.noconvert(), "uniforms"_a.noconvert(), "sign_symmetric"_a, "out_rows"_a.noconvert(),
           "Rows picked by k-means++.");
@@ -257,15 +266,18 @@ NB_MODULE(_core, m) {
             const size_t k = centers.shape(0), d = centers.shape(1);
             require(!alphas || alphas->shape(0) == points.shape(0), "alphas have the wrong shape");
             require(!ratios || out_matrix, "out_matrix is needed with ratios");
-            require(!out_matrix || (out_matrix->shape(0) == k && out_matrix->shape(1) == d && out_matrix->shape(2) == d),
-                    "out_matrix has the wrong shape");
-            require(out_mass.shape(0) == k && out_vector.shape(0) == k && out_vector.shape(1) == d, "outputs have the wrong shape");
+            require(
+                !out_matrix || (out_matrix->shape(0) == k && out_matrix->shape(1) == d && out_matrix->shape(2) == d),
+                "out_matrix has the wrong shape");
+            require(out_mass.shape(0) == k && out_vector.shape(0) == k && out_vector.shape(1) == d,
+                    "outputs have the wrong shape");
             nb::gil_scoped_release unlocked;
             center_sums(data, data_or_null(alphas), data_or_null(out_matrix), out_mass.data(), out_vector.data());
         },
         "points"_a.noconvert(), "assigned"_a.noconvert(), "centers"_a.noconvert(), "ratios"_a.noconvert().none(),
         "weights"_a.noconvert().none(), "alphas"_a.noconvert().none(), "out_matrix"_a.noconvert().none(),
-        "out_mass"_a.noconvert(), "out_vector"_a.noconvert(), "Adds the normal equations of every center to the outputs.");
+        "out_mass"_a.noconvert(), "out_vector"_a.noconvert(),
+        "Adds the normal equations of every center to the outputs.");
     m.def(
         "center_grams",
         [](Points points, Assigned assigned, Centers centers, PerPoint weights, Array<double, 3> out_matrix) {
@@ -293,8 +305,8 @@ NB_MODULE(_core, m) {
         "The weighted loss of every point with its center.");
     m.def(
         "best_alphas",
-        [](Points points, Assigned assigned, Centers centers, PerPoint ratios, PerPoint weights, Array<float, 1> out_alphas,
-           Array<float, 1> out_curvatures) {
+        [](Points points, Assigned assigned, Centers centers, PerPoint ratios, PerPoint weights,
+           Array<float, 1> out_alphas, Array<float, 1> out_curvatures) {
             const Clustered data = clustered(points, assigned, centers, ratios, weights);
             require(out_alphas.shape(0) == points.shape(0) && out_curvatures.shape(0) == points.shape(0),
                     "outputs have the wrong shape");

@@ -10,12 +10,13 @@ namespace pcpq {
 class PreparedCodebook {
 public:
     // scales (m, s), ascending in each row, or null.
-    PreparedCodebook(const float* centers, const float* scales, int64_t sections, int64_t n_centers, int64_t section_size,
-                     int64_t n_scales)
+    PreparedCodebook(const float* centers, const float* scales, int64_t sections, int64_t n_centers,
+                     int64_t section_size, int64_t n_scales)
         : norms_(sections * n_centers), inverse_norms_(sections * n_centers) {
         for (int64_t i = 0; i < sections * n_centers; i++) {
             float norm = 0.0f;
-            for (int64_t t = 0; t < section_size; t++) norm += centers[i * section_size + t] * centers[i * section_size + t];
+            for (int64_t t = 0; t < section_size; t++)
+                norm += centers[i * section_size + t] * centers[i * section_size + t];
             norms_[i] = norm;
             // Also 0 where 1 / norm would overflow: such a center is as good as zero.
             inverse_norms_[i] = norm > 1e-37f ? 1.0f / norm : 0.0f;
@@ -28,8 +29,8 @@ public:
             for (int64_t l = 0; l < n_scales; l++) scales_[j * stride + l] = row[l];
             for (int64_t l = 0; l + 1 < n_scales; l++) bounds_[j * stride + l] = 0.5f * (row[l] + row[l + 1]);
         }
-        view_ = {sections, section_size, n_centers, n_scales, stride, centers, norms_.data(), inverse_norms_.data(), scales_.data(),
-                 bounds_.data()};
+        view_ = {sections,      section_size,          n_centers,      n_scales,      stride, centers,
+                 norms_.data(), inverse_norms_.data(), scales_.data(), bounds_.data()};
     }
     PreparedCodebook(const PreparedCodebook&) = delete;
     PreparedCodebook& operator=(const PreparedCodebook&) = delete;

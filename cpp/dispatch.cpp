@@ -36,6 +36,8 @@ bool select_kernels(const char* name) {
     return found != nullptr;
 }
 
-bool level_available(const char* name) { return find(name) != nullptr; }
+bool level_available(const char* name) {
+    return find(name) != nullptr;
+}
 
 }  // namespace pcpq

@@ -1,141 +1,7 @@
-// Codes for points: eight points at a time, one a lane, every center in turn.
-//
-// For a center c the loss of alpha * c is the parabola  w alpha^2 - 2 q alpha + constant, with
-//   isotropic  w = |c|^2                               q = <r,c>
-//   section    w = slope <r,c>^2 + ratio |c|^2         q = <r,c>                        slope = (1 - ratio) / |r|^2
-//   whole      w = slope <u,c>^2 + ratio |c|^2         q = pull <u,c> + ratio <r,c>     slope = (1 - ratio) / |u|^2
-// in units of the parallel weight. Over a whole vector the sections meet only in <e, u>: seen from one
-// section, `pull` = slope * (<e, u> of the others + <r,u> of this one), so a sweep is the same search again.
+// Codes for points: every section on its own, all sections of a vector together, or with one scale a vector.
+// Each is a walk over best_code.inl's search.
 
 namespace {
-
-using pcpq::Codebook;
-using pcpq::EncodeJob;
-using pcpq::Loss;
-using pcpq::Scale;
-
-struct Best {
-    Floats loss;
-    Ints center;
-    Ints scale;
-    Floats alpha;
-};
-
-// One section of the codebook.
-struct SectionBook {
-    int64_t size, n_centers;
-    int n_scales;
-    const float *centers, *norms, *inverse_norms, *scales, *bounds;
-};
-
-inline SectionBook section_of(const Codebook& book, int64_t j) {
-    return {book.section_size,
-            book.n_centers,
-            static_cast<int>(book.n_scales),
-            book.centers + j * book.n_centers * book.section_size,
-            book.norms + j * book.n_centers,
-            book.inverse_norms + j * book.n_centers,
-            book.scales + j * book.scale_stride,
-            book.bounds + j * book.scale_stride};
-}
-
-// <x, c> for `Count` neighbouring centers; several at once keep the adders busy in long sections.
-template <int D, int Count>
-inline void dots(const float* x, const float* centers, int64_t size, Floats* out) {
-    const int64_t length = D > 0 ? D : size;
-    for (int i = 0; i < Count; i++) out[i] = load(x) * broadcast(centers[i * length]);
-    for (int64_t t = 1; t < length; t++) {
-        const Floats coordinate = load(x + t * kLanes);
-        for (int i = 0; i < Count; i++) out[i] = out[i] + coordinate * broadcast(centers[i * length + t]);
-    }
-}
-
-template <int D>
-inline Floats inner(const float* x, const float* y, int64_t size) {
-    const int64_t length = D > 0 ? D : size;
-    Floats sum = load(x) * load(y);
-    for (int64_t t = 1; t < length; t++) sum = sum + load(x + t * kLanes) * load(y + t * kLanes);
-    return sum;
-}
-
-template <Loss loss>
-inline void parabola(Floats along_r, Floats along_u, float norm, Floats ratio, Floats slope, Floats pull, Floats* w, Floats* q) {
-    if constexpr (loss == Loss::isotropic) {
-        *w = broadcast(norm);
-        *q = along_r;
-    } else {
-        *w = slope * (along_u * along_u) + ratio * broadcast(norm);
-        *q = loss == Loss::section ? along_r : pull * along_u + ratio * along_r;
-    }
-}
-
-template <Loss loss, Scale scale, bool by_distance, int D>
-inline void consider(const SectionBook& book, int64_t i, Floats along_r, Floats along_u, Floats ratio, Floats slope,
-                     Floats pull, Best* best) {
-    Floats w, q;
-    parabola<loss>(along_r, along_u, book.norms[i], ratio, slope, pull, &w, &q);
-    const Floats two = broadcast(2.0f);
-    Floats alpha = broadcast(1.0f), cost;
-    Ints level = broadcast_int(0);
-    if constexpr (scale == Scale::exact) {
-        alpha = loss == Loss::isotropic ? q * broadcast(book.inverse_norms[i]) : divide_or_zero(q, w);
-    } else if constexpr (scale == Scale::quantized) {
-        const Floats ideal = loss == Loss::isotropic ? q * broadcast(book.inverse_norms[i]) : divide_or_zero(q, w);
-        level = rank(book.bounds, book.n_scales - 1, ideal);
-        alpha = look_up(book.scales, book.n_scales, level);
-    }
-    if constexpr (by_distance) {
-        cost = alpha * (alpha * broadcast(book.norms[i]) - two * along_r);
-    } else if constexpr (scale == Scale::none) {
-        cost = w - two * q;
-    } else {
-        cost = alpha * (alpha * w - two * q);
-    }
-    const Ints better = less(cost, best->loss);
-    best->loss = choose(better, cost, best->loss);
-    best->center = choose(better, broadcast_int(static_cast<int32_t>(i)), best->center);
-    if constexpr (scale == Scale::quantized) best->scale = choose(better, level, best->scale);
-    if constexpr (scale != Scale::none) best->alpha = choose(better, alpha, best->alpha);
-}
-
-template <Loss loss, Scale scale, bool by_distance, int D>
-inline Best best_code(const SectionBook& book, const float* r, const float* u, Floats ratio, Floats slope, Floats pull) {
-    Best best{broadcast(__builtin_inff()), broadcast_int(0), broadcast_int(0), broadcast(scale == Scale::none ? 1.0f : 0.0f)};
-    constexpr int kTogether = D > 0 ? 1 : 4;
-    Floats along_r[kTogether], along_u[kTogether];
-    int64_t i = 0;
-    for (; i + kTogether <= book.n_centers; i += kTogether) {
-        dots<D, kTogether>(r, book.centers + i * book.size, book.size, along_r);
-        if constexpr (loss == Loss::whole) dots<D, kTogether>(u, book.centers + i * book.size, book.size, along_u);
-        for (int t = 0; t < kTogether; t++)
-            consider<loss, scale, by_distance, D>(book, i + t, along_r[t], loss == Loss::whole ? along_u[t] : along_r[t],
-                                                  ratio, slope, pull, &best);
-    }
-    for (; i < book.n_centers; i++) {
-        dots<D, 1>(r, book.centers + i * book.size, book.size, along_r);
-        if constexpr (loss == Loss::whole) dots<D, 1>(u, book.centers + i * book.size, book.size, along_u);
-        consider<loss, scale, by_distance, D>(book, i, along_r[0], loss == Loss::whole ? along_u[0] : along_r[0], ratio,
-                                              slope, pull, &best);
-    }
-    return best;
-}
-
-// Section j of points [first, first + 8) into out[coordinate][lane]; lanes past the end hold zeros.
-template <int D>
-inline void gather(const float* rows, int64_t n, int64_t stride, int64_t first, int64_t j, int64_t size, float* out) {
-    const int64_t length = D > 0 ? D : size;
-    const int64_t lanes = n - first < kLanes ? n - first : kLanes;
-    for (int64_t lane = 0; lane < kLanes; lane++) {
-        const float* row = rows + (first + lane) * stride + j * length;
-        for (int64_t t = 0; t < length; t++) out[t * kLanes + lane] = lane < lanes ? row[t] : 0.0f;
-    }
-}
-
-inline Floats gather_ratio(const float* ratios, int64_t n, int64_t stride, int64_t first, int64_t j) {
-    float out[kLanes];
-    for (int64_t lane = 0; lane < kLanes; lane++) out[lane] = first + lane < n ? ratios[(first + lane) * stride + j] : 1.0f;
-    return load(out);
-}
 
 template <Scale scale>
 inline void put(const EncodeJob& job, int64_t first, int64_t j, const Best& best) {
@@ -200,7 +66,7 @@ void encode_whole(const EncodeJob& job) {
     const int64_t m = book.sections, block = book.section_size * kLanes, stride = m * book.section_size;
     float* r = job.scratch;
     float* u = r + m * block;
-    float* errors = u + m * block;  // (m, 8)  <e_j, u_j>
+    float* errors = u + m * block;         // (m, 8)  <e_j, u_j>
     float* targets = errors + m * kLanes;  // (m, 8)  <r_j, u_j>
     float* alphas = targets + m * kLanes;
     int32_t* centers = reinterpret_cast<int32_t*>(alphas + m * kLanes);
@@ -211,7 +77,8 @@ void encode_whole(const EncodeJob& job) {
             const SectionBook section = section_of(book, j);
             gather<D>(job.points, job.n, stride, first, j, book.section_size, r + j * block);
             gather<D>(job.directions, job.n, stride, first, j, book.section_size, u + j * block);
-            const Best best = best_code<Loss::isotropic, scale, false, D>(section, r + j * block, nullptr, one, zero, zero);
+            const Best best =
+                best_code<Loss::isotropic, scale, false, D>(section, r + j * block, nullptr, one, zero, zero);
             const Floats target = inner<D>(r + j * block, u + j * block, book.section_size);
             const Floats error = target - chosen_along<D>(section, best, u + j * block);
             length = length + inner<D>(u + j * block, u + j * block, book.section_size);
@@ -230,8 +97,8 @@ void encode_whole(const EncodeJob& job) {
                 const SectionBook section = section_of(book, j);
                 const Floats others = total - load(errors + j * kLanes);
                 const Floats target = load(targets + j * kLanes);
-                const Best best = best_code<Loss::whole, scale, false, D>(section, r + j * block, u + j * block, ratio, slope,
-                                                                         slope * (others + target));
+                const Best best = best_code<Loss::whole, scale, false, D>(section, r + j * block, u + j * block, ratio,
+                                                                          slope, slope * (others + target));
                 const Floats error = target - chosen_along<D>(section, best, u + j * block);
                 total = others + error;
                 int32_t codes[kLanes];
@@ -263,9 +130,9 @@ void encode_vector_scale(const EncodeJob& job) {
     const Codebook& book = job.book;
     const int64_t stride = book.sections * book.section_size, k = book.n_centers, s = book.n_scales;
     float* r = job.scratch;
-    float* w = r + 2 * stride * kLanes + 4 * book.sections * kLanes;  // (k, 8)
-    float* q = w + k * kLanes;                                        // (k, 8)
-    float* totals = q + k * kLanes;                                   // (s, 8)
+    float* w = r + 2 * stride * kLanes + 4 * book.sections * kLanes;     // (k, 8)
+    float* q = w + k * kLanes;                                           // (k, 8)
+    float* totals = q + k * kLanes;                                      // (s, 8)
     int32_t* choices = reinterpret_cast<int32_t*>(totals + s * kLanes);  // (m, s, 8)
     const Floats two = broadcast(2.0f);
     for (int64_t first = 0; first < job.n; first += kLanes) {
@@ -335,9 +202,12 @@ void encode_with(const EncodeJob& job) {
 template <int D>
 void encode_sized(const EncodeJob& job) {
     switch (job.scale) {
-        case Scale::none: return encode_with<Scale::none, D>(job);
-        case Scale::exact: return encode_with<Scale::exact, D>(job);
-        case Scale::quantized: return encode_with<Scale::quantized, D>(job);
+        case Scale::none:
+            return encode_with<Scale::none, D>(job);
+        case Scale::exact:
+            return encode_with<Scale::exact, D>(job);
+        case Scale::quantized:
+            return encode_with<Scale::quantized, D>(job);
         case Scale::vector:
             return job.loss == Loss::isotropic ? encode_vector_scale<Loss::isotropic, D>(job)
                                                : encode_vector_scale<Loss::section, D>(job);
@@ -346,11 +216,16 @@ void encode_sized(const EncodeJob& job) {
 
 void encode(const EncodeJob& job) {
     switch (job.book.section_size) {
-        case 1: return encode_sized<1>(job);
-        case 2: return encode_sized<2>(job);
-        case 3: return encode_sized<3>(job);
-        case 4: return encode_sized<4>(job);
-        default: return encode_sized<0>(job);
+        case 1:
+            return encode_sized<1>(job);
+        case 2:
+            return encode_sized<2>(job);
+        case 3:
+            return encode_sized<3>(job);
+        case 4:
+            return encode_sized<4>(job);
+        default:
+            return encode_sized<0>(job);
     }
 }
 

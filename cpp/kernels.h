@@ -24,8 +24,8 @@ struct EncodeJob {
     Codebook book;
     Loss loss;
     Scale scale;
-    bool by_distance;         // judge a center by ||r - alpha c||, as the paper's text does
-    int sweeps;               // whole: how often to pass over the sections
+    bool by_distance;  // judge a center by ||r - alpha c||, as the paper's text does
+    int sweeps;        // whole: how often to pass over the sections
     int64_t n;
     const float* points;      // (n, m * D)
     const float* directions;  // (n, m * D), whole only
@@ -48,7 +48,8 @@ struct Kernels {
     void (*encode)(const EncodeJob& job);
     // distances[i] <- min(distances[i], distance of point i to center); signed_too also tries -center.
     // Points lie in groups of eight, (n / 8, D, 8), n a multiple of 8.
-    void (*nearer)(const float* points, int64_t n, int64_t size, const float* center, bool signed_too, float* distances);
+    void (*nearer)(const float* points, int64_t n, int64_t size, const float* center, bool signed_too,
+                   float* distances);
 };
 
 const Kernels& portable_kernels();
@@ -56,8 +57,8 @@ const Kernels& portable_kernels();
 const Kernels& avx2_kernels();
 #endif
 
-const Kernels& kernels();                 // the level in force
-bool select_kernels(const char* name);    // false: this processor or build lacks it
+const Kernels& kernels();               // the level in force
+bool select_kernels(const char* name);  // false: this processor or build lacks it
 bool level_available(const char* name);
 
 }  // namespace pcpq

@@ -1,6 +1,7 @@
 #include "kernels.h"
 #include "simd_avx2.h"
 // after the SIMD types they are written in:
+#include "best_code.inl"
 #include "encode.inl"
 #include "seeding.inl"
 

@@ -15,28 +15,40 @@ struct Counted {
 };
 thread_local OperationCounts Counted::counts;
 
-inline void multiply_add(float& sum, float a, float b) { sum += a * b; }
+inline void multiply_add(float& sum, float a, float b) {
+    sum += a * b;
+}
 inline void multiply_add(Counted& sum, Counted a, Counted b) {
     sum.value += a.value * b.value;
     Counted::counts.multiply_adds++;
 }
-inline float product(float a, float b) { return a * b; }
+inline float product(float a, float b) {
+    return a * b;
+}
 inline Counted product(Counted a, Counted b) {
     Counted::counts.multiplications++;
     return {a.value * b.value};
 }
-inline float look_up(const float* table, int64_t i) { return table[i]; }
+inline float look_up(const float* table, int64_t i) {
+    return table[i];
+}
 inline Counted look_up(const Counted* table, int64_t i) {
     Counted::counts.look_ups++;
     return table[i];
 }
-inline void add(float& sum, float a) { sum += a; }
+inline void add(float& sum, float a) {
+    sum += a;
+}
 inline void add(Counted& sum, Counted a) {
     sum.value += a.value;
     Counted::counts.additions++;
 }
-inline float value_of(float a) { return a; }
-inline float value_of(Counted a) { return a.value; }
+inline float value_of(float a) {
+    return a;
+}
+inline float value_of(Counted a) {
+    return a.value;
+}
 
 // Points whose codes stay in cache while several queries use them.
 constexpr int64_t kPoints = 512;
@@ -111,7 +123,9 @@ void decode_as(const ScoreJob& job) {
         for (int64_t j = 0; j < job.sections; j++) {
             const int64_t at = i * job.sections + j;
             const float* center = job.centers + (j * job.n_centers + codes[at]) * d;
-            const float alpha = job.alphas ? job.alphas[at] : job.scale_codes ? job.scales[j * job.n_scales + job.scale_codes[at]] : 1.0f;
+            const float alpha = job.alphas        ? job.alphas[at]
+                                : job.scale_codes ? job.scales[j * job.n_scales + job.scale_codes[at]]
+                                                  : 1.0f;
             for (int64_t t = 0; t < d; t++) job.scores[at * d + t] = alpha * center[t];
         }
     }
@@ -119,7 +133,9 @@ void decode_as(const ScoreJob& job) {
 
 }  // namespace
 
-void score(const ScoreJob& job) { score_as<float>(job); }
+void score(const ScoreJob& job) {
+    score_as<float>(job);
+}
 
 OperationCounts count_score_operations(const ScoreJob& job) {
     Counted::counts = {};
@@ -127,6 +143,8 @@ OperationCounts count_score_operations(const ScoreJob& job) {
     return Counted::counts;
 }
 
-void decode(const ScoreJob& job) { job.wide_codes ? decode_as<uint16_t>(job) : decode_as<uint8_t>(job); }
+void decode(const ScoreJob& job) {
+    job.wide_codes ? decode_as<uint16_t>(job) : decode_as<uint8_t>(job);
+}
 
 }  // namespace pcpq

@@ -12,14 +12,14 @@ namespace pcpq {
 struct ScoreJob {
     int64_t sections, section_size, n_centers, n_scales;  // n_scales 0: no scale indices
     int64_t n, n_queries;
-    const float* centers;       // (m, k, D)
-    const float* scales;        // (m, s) or null
-    const float* queries;       // (n_queries, m * D)
-    const void* center_codes;   // (n, m) uint8 or uint16
-    bool wide_codes;            // uint16
-    const uint8_t* scale_codes; // (n, m) or null
-    const float* alphas;        // (n, m) or null: exact scales
-    float* scores;              // (n_queries, n)
+    const float* centers;        // (m, k, D)
+    const float* scales;         // (m, s) or null
+    const float* queries;        // (n_queries, m * D)
+    const void* center_codes;    // (n, m) uint8 or uint16
+    bool wide_codes;             // uint16
+    const uint8_t* scale_codes;  // (n, m) or null
+    const float* alphas;         // (n, m) or null: exact scales
+    float* scores;               // (n_queries, n)
 };
 
 struct OperationCounts {

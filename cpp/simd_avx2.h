@@ -17,34 +17,60 @@ struct Ints {
     __m256i v;
 };
 
-inline Floats broadcast(float x) { return {_mm256_set1_ps(x)}; }
-inline Ints broadcast_int(int32_t x) { return {_mm256_set1_epi32(x)}; }
-inline Floats load(const float* p) { return {_mm256_loadu_ps(p)}; }
-inline void store(float* p, Floats a) { _mm256_storeu_ps(p, a.v); }
-inline void store(int32_t* p, Ints a) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.v); }
+inline Floats broadcast(float x) {
+    return {_mm256_set1_ps(x)};
+}
+inline Ints broadcast_int(int32_t x) {
+    return {_mm256_set1_epi32(x)};
+}
+inline Floats load(const float* p) {
+    return {_mm256_loadu_ps(p)};
+}
+inline void store(float* p, Floats a) {
+    _mm256_storeu_ps(p, a.v);
+}
+inline void store(int32_t* p, Ints a) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.v);
+}
 
-inline Floats operator+(Floats a, Floats b) { return {_mm256_add_ps(a.v, b.v)}; }
-inline Floats operator-(Floats a, Floats b) { return {_mm256_sub_ps(a.v, b.v)}; }
-inline Floats operator*(Floats a, Floats b) { return {_mm256_mul_ps(a.v, b.v)}; }
+inline Floats operator+(Floats a, Floats b) {
+    return {_mm256_add_ps(a.v, b.v)};
+}
+inline Floats operator-(Floats a, Floats b) {
+    return {_mm256_sub_ps(a.v, b.v)};
+}
+inline Floats operator*(Floats a, Floats b) {
+    return {_mm256_mul_ps(a.v, b.v)};
+}
 
 // a / b, and 0 where b is not positive: a zero center has no best scale.
 inline Floats divide_or_zero(Floats a, Floats b) {
     const __m256 positive = _mm256_cmp_ps(b.v, _mm256_setzero_ps(), _CMP_GT_OQ);
     return {_mm256_and_ps(positive, _mm256_div_ps(a.v, b.v))};
 }
-inline Floats magnitude(Floats a) { return {_mm256_andnot_ps(_mm256_set1_ps(-0.0f), a.v)}; }
-inline Floats smaller(Floats a, Floats b) { return {_mm256_min_ps(a.v, b.v)}; }
+inline Floats magnitude(Floats a) {
+    return {_mm256_andnot_ps(_mm256_set1_ps(-0.0f), a.v)};
+}
+inline Floats smaller(Floats a, Floats b) {
+    return {_mm256_min_ps(a.v, b.v)};
+}
 
 // All ones in the lanes where a < b.
-inline Ints less(Floats a, Floats b) { return {_mm256_castps_si256(_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ))}; }
+inline Ints less(Floats a, Floats b) {
+    return {_mm256_castps_si256(_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ))};
+}
 inline Ints differ(Ints a, Ints b) {
     return {_mm256_xor_si256(_mm256_cmpeq_epi32(a.v, b.v), _mm256_set1_epi32(-1))};
 }
 inline Floats choose(Ints mask, Floats yes, Floats no) {
     return {_mm256_blendv_ps(no.v, yes.v, _mm256_castsi256_ps(mask.v))};
 }
-inline Ints choose(Ints mask, Ints yes, Ints no) { return {_mm256_blendv_epi8(no.v, yes.v, mask.v)}; }
-inline bool any(Ints mask) { return _mm256_movemask_epi8(mask.v) != 0; }
+inline Ints choose(Ints mask, Ints yes, Ints no) {
+    return {_mm256_blendv_epi8(no.v, yes.v, mask.v)};
+}
+inline bool any(Ints mask) {
+    return _mm256_movemask_epi8(mask.v) != 0;
+}
 
 // table[index] in every lane. The table has at least `count` rounded up to 8 readable entries.
 inline Floats look_up(const float* table, int count, Ints index) {

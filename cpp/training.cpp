@@ -69,8 +69,8 @@ int64_t draw(const std::vector<float>& distances, int64_t n, double uniform) {
 
 }  // namespace
 
-void seed_rows(const float* points, int64_t n, int64_t size, const double* uniforms, int64_t n_centers, bool sign_symmetric,
-               int64_t* rows) {
+void seed_rows(const float* points, int64_t n, int64_t size, const double* uniforms, int64_t n_centers,
+               bool sign_symmetric, int64_t* rows) {
     const int64_t padded = (n + 7) / 8 * 8;
     std::vector<float> turned(padded * size, 0.0f);
     std::vector<float> distances(padded, std::numeric_limits<float>::infinity());
@@ -78,7 +78,8 @@ void seed_rows(const float* points, int64_t n, int64_t size, const double* unifo
         for (int64_t t = 0; t < size; t++) turned[(i / 8 * size + t) * 8 + i % 8] = points[i * size + t];
     const Kernels& level = kernels();
     for (int64_t c = 0; c < n_centers; c++) {
-        rows[c] = c == 0 ? std::min<int64_t>(n - 1, static_cast<int64_t>(uniforms[0] * n)) : draw(distances, n, uniforms[c]);
+        rows[c] =
+            c == 0 ? std::min<int64_t>(n - 1, static_cast<int64_t>(uniforms[0] * n)) : draw(distances, n, uniforms[c]);
         level.nearer(turned.data(), padded, size, points + rows[c] * size, sign_symmetric, distances.data());
     }
 }

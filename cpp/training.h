@@ -17,8 +17,8 @@ struct Clustered {
 };
 
 // Rows picked by k-means++ (Arthur & Vassilvitskii); sign_symmetric treats x and -x as one.
-void seed_rows(const float* points, int64_t n, int64_t size, const double* uniforms, int64_t n_centers, bool sign_symmetric,
-               int64_t* rows);
+void seed_rows(const float* points, int64_t n, int64_t size, const double* uniforms, int64_t n_centers,
+               bool sign_symmetric, int64_t* rows);
 
 // The normal equations of every center, given the alphas (Theorem 4.2): with e the weight and p the ratio,
 //   matrix = sum e alpha^2 (1 - p)/|r|^2 r r^T,  mass = sum e alpha^2 p,  vector = sum e alpha r.

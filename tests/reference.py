@@ -42,10 +42,7 @@ def exhaustive_vector(r, centers, levels, parallel, orthogonal):
     for level in levels:
         signed = [np.concatenate([level * c, -level * c]) for c in centers]
         totals.append(
-            sum(
-                min(loss(r[j], c, parallel[j], orthogonal[j]) for c in signed[j])
-                for j in range(len(r))
-            )
+            sum(min(loss(r[j], c, parallel[j], orthogonal[j]) for c in signed[j]) for j in range(len(r)))
         )
     return min(totals)
 
@@ -54,7 +51,9 @@ def decode(centers, codes, alphas):
     """(n, m * D): alpha times center. centers (m, k, D), codes (n, m), alphas (n, m)."""
     return np.stack(
         [
-            np.concatenate([alphas[i, j] * centers[j, codes[i, j]].astype(np.float64) for j in range(len(centers))])
+            np.concatenate(
+                [alphas[i, j] * centers[j, codes[i, j]].astype(np.float64) for j in range(len(centers))]
+            )
             for i in range(len(codes))
         ]
     )

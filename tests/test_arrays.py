@@ -39,7 +39,9 @@ def test_a_value_that_is_not_finite_is_named_with_its_row(value, dtype):
 
 
 def test_a_value_far_beyond_the_training_vectors_is_refused():
-    with pytest.raises(ValueError, match=r"vectors\[0, 0\] is 1e\+30: more than 1e\+15 times the typical length 2"):
+    with pytest.raises(
+        ValueError, match=r"vectors\[0, 0\] is 1e\+30: more than 1e\+15 times the typical length 2"
+    ):
         working_rows(np.full((1, 1), 1e30), 2.0, "vectors")
 
 

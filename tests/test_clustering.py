@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 import reference
@@ -55,7 +57,9 @@ def test_point_losses_follow_the_definition(anisotropic, projective):
     for i in range(50):
         alpha = 1.0 if clusters.alphas is None else float(clusters.alphas[i])
         r, c = section.points[i].astype(float), clusters.centers[clusters.assigned[i]].astype(float)
-        assert losses[i] == pytest.approx(reference.loss(r, alpha * c, *weights_of(section, i)), rel=1e-9, abs=1e-12)
+        assert losses[i] == pytest.approx(
+            reference.loss(r, alpha * c, *weights_of(section, i)), rel=1e-9, abs=1e-12
+        )
 
 
 @pytest.mark.parametrize("anisotropic", [False, True])
@@ -122,7 +126,9 @@ def test_assignment_is_the_best_center(anisotropic, projective, by_distance, sim
             alpha = 1.0
             if projective:
                 alpha = (r @ c) / ((1 - ratio) * (r @ c) ** 2 / (r @ r) + ratio * (c @ c))
-            judged.append(((r - alpha * c) @ (r - alpha * c)) if by_distance else reference.loss(r, alpha * c, 1.0, ratio))
+            judged.append(
+                ((r - alpha * c) @ (r - alpha * c)) if by_distance else reference.loss(r, alpha * c, 1.0, ratio)
+            )
         assert judged[assigned[i]] <= min(judged) + 1e-5 * (r @ r)
         assert (alphas is None) == (not projective)
 
@@ -140,9 +146,11 @@ def test_assignment_is_the_best_center(anisotropic, projective, by_distance, sim
 def test_the_training_loss_never_rises(seed, anisotropic, projective, joint, size, k, init):
     section = make_section(seed, n=150, size=size, anisotropic=anisotropic)
     seeds = choose_seeds(section.points, k, init, np.random.default_rng(seed))
-    losses = cluster(section, seeds, projective=projective, joint=joint, tolerance=0.0, max_iterations=12).losses
+    losses = cluster(
+        section, seeds, projective=projective, joint=joint, tolerance=0.0, max_iterations=12
+    ).losses
     scale = float(np.square(section.points, dtype=np.float64).sum())
-    assert all(after <= before + 1e-6 * scale for before, after in zip(losses[:-1], losses[1:], strict=True))
+    assert all(after <= before + 1e-6 * scale for before, after in itertools.pairwise(losses))
 
 
 @settings(max_examples=20, deadline=None)

@@ -44,7 +44,9 @@ def test_encoding_finds_the_least_loss_over_all_pairs(method, size, clustered_ve
 
 @pytest.mark.parametrize("method", [pcpq.QPCPQ, pcpq.QAPCPQ])
 def test_one_scale_a_vector_is_the_best_of_all_scales_and_signs(method, clustered_vectors, simd_level):
-    quantizer = method(section_size=4, n_centers=5, n_scales=4, scales_per="vector", **PLAIN).fit(clustered_vectors[:500])
+    quantizer = method(section_size=4, n_centers=5, n_scales=4, scales_per="vector", **PLAIN).fit(
+        clustered_vectors[:500]
+    )
     rows = clustered_vectors[:40]
     codes = quantizer.encode(rows)
     assert codes.scales.shape == (40, 1)
@@ -55,17 +57,24 @@ def test_one_scale_a_vector_is_the_best_of_all_scales_and_signs(method, clustere
         weights = [section_weights(quantizer, points[i, j], j) for j in range(6)]
         parallel, orthogonal = zip(*weights, strict=True)
         got = sum(
-            reference.loss(points[i, j].astype(float), decoded[i, j].astype(float), *weights[j]) for j in range(6)
+            reference.loss(points[i, j].astype(float), decoded[i, j].astype(float), *weights[j])
+            for j in range(6)
         )
         best = reference.exhaustive_vector(
-            points[i].astype(float), model.centers.astype(float), model.vector_levels.astype(float), parallel, orthogonal
+            points[i].astype(float),
+            model.centers.astype(float),
+            model.vector_levels.astype(float),
+            parallel,
+            orthogonal,
         )
         assert got <= best + 1e-4 * np.square(points[i]).sum()
 
 
 @pytest.mark.parametrize("method", [pcpq.APQ, pcpq.APCPQ, pcpq.QAPCPQ])
 @pytest.mark.parametrize("size", [2, 3])
-def test_no_single_section_can_improve_a_whole_vector_code(method, size, clustered_vectors, generator, simd_level):
+def test_no_single_section_can_improve_a_whole_vector_code(
+    method, size, clustered_vectors, generator, simd_level
+):
     quantizer = method(section_size=size, n_centers=6, encoding="whole", threshold=0.4, **PLAIN)
     directions = clustered_vectors + generator.normal(size=clustered_vectors.shape).astype(np.float32)
     quantizer.fit(clustered_vectors, directions=directions)
@@ -97,7 +106,9 @@ def test_no_single_section_can_improve_a_whole_vector_code(method, size, cluster
 def test_whole_vector_encoding_trades_orthogonal_error_for_parallel_error(clustered_vectors):
     parallel, total = {}, {}
     for threshold in (0.0, 0.6):
-        quantizer = pcpq.APQ(section_size=4, threshold=threshold, encoding="whole", **PLAIN).fit(clustered_vectors)
+        quantizer = pcpq.APQ(section_size=4, threshold=threshold, encoding="whole", **PLAIN).fit(
+            clustered_vectors
+        )
         error = clustered_vectors - quantizer.decode(quantizer.encode(clustered_vectors))
         parallel[threshold] = np.mean(np.einsum("ij,ij->i", error, clustered_vectors) ** 2)
         total[threshold] = np.mean(np.square(error))
@@ -139,7 +150,12 @@ def test_memory_maps_float16_and_float64_give_the_codes_of_float32(method, clust
     quantizer = method(n_sections=5).fit(rows.astype(np.float32))
     expected = quantizer.encode(rows.astype(np.float32))
     np.save(tmp_path / "rows.npy", rows)
-    for given in (rows, rows.astype(np.float64), np.load(tmp_path / "rows.npy", mmap_mode="r"), np.asfortranarray(rows)):
+    for given in (
+        rows,
+        rows.astype(np.float64),
+        np.load(tmp_path / "rows.npy", mmap_mode="r"),
+        np.asfortranarray(rows),
+    ):
         codes = quantizer.encode(given)
         for ours, theirs in zip(codes._fields(), expected._fields(), strict=True):
             assert (ours is None and theirs is None) or np.array_equal(ours, theirs)

@@ -60,7 +60,10 @@ def test_awkward_input_gives_finite_answers(name, quantizer, section_size):
         assert quantizer.scales_ is None or np.isfinite(quantizer.scales_).all()
         for field in (codes.gains, codes.biases):
             assert field is None or np.isfinite(field).all()
-        error, size = np.square(rows - decoded, dtype=np.float64).sum(), np.square(rows, dtype=np.float64).sum()
+        error, size = (
+            np.square(rows - decoded, dtype=np.float64).sum(),
+            np.square(rows, dtype=np.float64).sum(),
+        )
         assert error <= size  # never worse than nothing
         if name in EXACTLY_KEPT:
             # Where scales are shared, or one a vector, a few rows may still be more than the codes can say.
@@ -84,7 +87,9 @@ def test_the_size_of_numbers_does_not_change_the_codes(size, quantizer):
 
 
 def test_more_scales_than_distinct_alphas_repeat_a_scale():
-    rows = np.repeat(np.eye(2, dtype=np.float32), 20, axis=0) * np.repeat([1.0, 2.0], 20)[:, None].astype(np.float32)
+    rows = np.repeat(np.eye(2, dtype=np.float32), 20, axis=0) * np.repeat([1.0, 2.0], 20)[:, None].astype(
+        np.float32
+    )
     quantizer = pcpq.QPCPQ(section_size=2, n_centers=2, n_scales=256, gain=False, bias=False).fit(rows)
     assert np.allclose(quantizer.decode(quantizer.encode(rows)), rows, atol=1e-6)
     assert len(np.unique(quantizer.scales_)) <= 2
@@ -109,6 +114,10 @@ def test_65536_centers_work_for_pq(generator):
 
 def test_a_long_section_works(generator):
     rows = generator.normal(size=(100, 200)).astype(np.float32)
-    for quantizer in (pcpq.QPCPQ(n_sections=1), pcpq.QAPCPQ(n_sections=1, encoding="section"), pcpq.APQ(n_sections=2)):
+    for quantizer in (
+        pcpq.QPCPQ(n_sections=1),
+        pcpq.QAPCPQ(n_sections=1, encoding="section"),
+        pcpq.APQ(n_sections=2),
+    ):
         codes = quantizer.fit(rows).encode(rows)
         assert np.isfinite(quantizer.scores(rows[:3], codes)).all()

@@ -50,7 +50,9 @@ def test_refitting_forgets_the_first_fit(method, clustered_vectors, generator):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_same_seed_gives_the_same_bits_whatever_the_threads_and_level(method, clustered_vectors, simd_level):
+def test_the_same_seed_gives_the_same_bits_whatever_the_threads_and_level(
+    method, clustered_vectors, simd_level
+):
     one = method(section_size=3, threads=1).fit(clustered_vectors)
     four = method(section_size=3, threads=4).fit(clustered_vectors)
     assert np.array_equal(one.centers_, four.centers_)

@@ -16,7 +16,9 @@ CASES = [case for case in itertools.product(LOSSES, SCALES) if case != ("whole",
 
 # Tables of one register, of two, and looked up in memory.
 LEVEL_CASES = [
-    (loss, scale, s) for loss, scale in CASES for s in ((1, 2, 8, 16, 17, 40, 256) if scale in ("quantized", "vector") else (1,))
+    (loss, scale, s)
+    for loss, scale in CASES
+    for s in ((1, 2, 8, 16, 17, 40, 256) if scale in ("quantized", "vector") else (1,))
 ]
 
 
@@ -36,7 +38,18 @@ def encode(seed, loss, scale, *, n=37, m=3, size=2, k=5, s=6, by_distance=False,
     out_scales = np.full((n, columns), 255, np.uint8) if columns else None
     out_alphas = np.full((n, m), np.nan, np.float32) if scale == "exact" else None
     _core.encode(
-        points, centers, scales, directions, ratios, loss, scale, by_distance, sweeps, out_centers, out_scales, out_alphas
+        points,
+        centers,
+        scales,
+        directions,
+        ratios,
+        loss,
+        scale,
+        by_distance,
+        sweeps,
+        out_centers,
+        out_scales,
+        out_alphas,
     )
     return out_centers, out_scales, out_alphas
 

@@ -50,7 +50,9 @@ def test_the_table_is_as_good_as_the_function(dimensions, generator):
 
 
 def test_one_coordinate_has_no_orthogonal_part():
-    assert np.array_equal(point_ratios(np.ones((3, 2, 1), np.float32), np.ones(2, np.float32), 1), np.ones((3, 2)))
+    assert np.array_equal(
+        point_ratios(np.ones((3, 2, 1), np.float32), np.ones(2, np.float32), 1), np.ones((3, 2))
+    )
 
 
 def test_points_at_or_under_the_threshold_have_next_to_no_training_weight():

@@ -26,7 +26,10 @@ import pcpq
         (pcpq.PQ(norm_scale=3), "norm_scale is 3"),
         (pcpq.QPCPQ(scales_per="point"), "scales_per is 'point'; expected one of 'section', 'vector'"),
         (pcpq.QPCPQ(shared_scales="no"), "shared_scales is 'no'"),
-        (pcpq.QAPCPQ(scales_per="vector", encoding="whole"), "encoding='whole' needs scales_per='section', not 'vector'"),
+        (
+            pcpq.QAPCPQ(scales_per="vector", encoding="whole"),
+            "encoding='whole' needs scales_per='section', not 'vector'",
+        ),
         (pcpq.PQ(max_iterations=-1), "max_iterations is -1"),
         (pcpq.PQ(training_rows=0), "training_rows is 0"),
         (pcpq.PQ(seed=-1), "seed is -1"),

@@ -23,7 +23,9 @@ def expected_scores(quantizer, codes, queries):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("corrected", [False, True])
 def test_scores_agree_with_decoded_vectors(method, corrected, clustered_vectors, generator, simd_level):
-    quantizer = method(section_size=5, gain=corrected, bias=corrected).fit(clustered_vectors, directions=clustered_vectors + 1)
+    quantizer = method(section_size=5, gain=corrected, bias=corrected).fit(
+        clustered_vectors, directions=clustered_vectors + 1
+    )
     codes = quantizer.encode(clustered_vectors[:300], directions=clustered_vectors[:300] + 1)
     assert (codes.gains is not None, codes.biases is not None) == (corrected, corrected)
     queries = generator.normal(size=(37, 24)).astype(np.float32)
@@ -62,7 +64,9 @@ def test_decoding_is_alpha_times_center(method, clustered_vectors):
     elif method.scale == "exact":
         alphas = codes.scales
     else:
-        alphas = np.take_along_axis(quantizer.scales_[None], codes.scales[:, :, None].astype(int), axis=2)[:, :, 0]
+        alphas = np.take_along_axis(quantizer.scales_[None], codes.scales[:, :, None].astype(int), axis=2)[
+            :, :, 0
+        ]
     expected = reference.decode(quantizer.centers_, codes.centers, alphas)
     assert np.allclose(quantizer.decode(codes), expected, rtol=1e-5, atol=1e-6)
 
@@ -94,7 +98,7 @@ def test_table_1_operations_are_counted(n, m, size, k, s, generator):
     def counted(quantizer):
         quantizer.set_params(gain=False, bias=False, section_size=size)
         codes = quantizer.fit(rows).encode(rows[:n])
-        counts = _core.count_score_operations(query, *score_arguments(quantizer.model_, codes))
+        counts = _core.count_score_operations(query, **score_arguments(quantizer.model_, codes))
         assert np.allclose(quantizer.scores(query, codes), expected_scores(quantizer, codes, query), atol=1e-4)
         return sum(counts), quantizer.bits_per_vector, counts
 
@@ -113,7 +117,9 @@ def test_table_1_operations_are_counted(n, m, size, k, s, generator):
     # Plain clustering is the table's first row: one section.
     quantizer = pcpq.PQ(n_sections=1, n_centers=k, gain=False, bias=False)
     codes = quantizer.fit(rows).encode(rows[:n])
-    multiply_adds, _, look_ups, _ = _core.count_score_operations(query, *score_arguments(quantizer.model_, codes))
+    multiply_adds, _, look_ups, _ = _core.count_score_operations(
+        query, **score_arguments(quantizer.model_, codes)
+    )
     assert (multiply_adds, look_ups) == (k * d, n)
     assert quantizer.bits_per_vector == int(np.ceil(np.log2(k)))
 
@@ -136,4 +142,6 @@ def test_codes_of_another_quantizer_are_refused(clustered_vectors):
     normed = pcpq.PQ(section_size=4, norm_scale=True, n_scales=4).fit(clustered_vectors)
     codes = normed.encode(clustered_vectors[:5])
     with pytest.raises(ValueError, match="a code names scale 200; the quantizer has 4"):
-        normed.scores(clustered_vectors[:1], pcpq.Codes(codes.centers, np.full((5, 1), 200, np.uint8), codes.gains))
+        normed.scores(
+            clustered_vectors[:1], pcpq.Codes(codes.centers, np.full((5, 1), 200, np.uint8), codes.gains)
+        )

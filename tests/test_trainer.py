@@ -35,7 +35,9 @@ def test_the_quantized_scale_loss_is_projection_plus_scalar_loss(seed, size, n_s
 def test_refinement_lowers_the_error(method, shared, clustered_vectors):
     options = {"encoding": "section"} if method.anisotropic else {}
     plain, refined = (
-        method(section_size=3, n_scales=4, refine=refine, shared_scales=shared, **options, **PLAIN).fit(clustered_vectors)
+        method(section_size=3, n_scales=4, refine=refine, shared_scales=shared, **options, **PLAIN).fit(
+            clustered_vectors
+        )
         for refine in (False, True)
     )
     assert error(refined, clustered_vectors) < error(plain, clustered_vectors)
@@ -95,11 +97,15 @@ def test_norms_stored_apart_help_when_norms_vary(clustered_vectors):
 
 
 def test_queries_that_look_one_way_make_that_way_accurate(clustered_vectors, generator):
-    queries = (generator.normal(size=(500, 24)) * np.where(np.arange(24) % 4 == 0, 10.0, 0.1)).astype(np.float32)
+    queries = (generator.normal(size=(500, 24)) * np.where(np.arange(24) % 4 == 0, 10.0, 0.1)).astype(
+        np.float32
+    )
     blind = pcpq.QPCPQ(section_size=4, **PLAIN).fit(clustered_vectors)
     aware = pcpq.QPCPQ(section_size=4, **PLAIN).fit(clustered_vectors, queries=queries[:250])
     exact = queries[250:] @ clustered_vectors.T
-    gaps = [np.mean(np.square(q.scores(queries[250:], q.encode(clustered_vectors)) - exact)) for q in (blind, aware)]
+    gaps = [
+        np.mean(np.square(q.scores(queries[250:], q.encode(clustered_vectors)) - exact)) for q in (blind, aware)
+    ]
     assert gaps[1] < 0.3 * gaps[0]
     assert error(aware, clustered_vectors) > error(blind, clustered_vectors)
 
@@ -121,7 +127,8 @@ def test_training_can_start_from_given_centers(clustered_vectors):
 
 def test_the_threshold_is_relative_to_the_mean_norm(clustered_vectors):
     small, large = (
-        pcpq.APQ(section_size=4, **PLAIN).fit(clustered_vectors * np.float32(factor)) for factor in (1.0, 1024.0)
+        pcpq.APQ(section_size=4, **PLAIN).fit(clustered_vectors * np.float32(factor))
+        for factor in (1.0, 1024.0)
     )
     assert np.array_equal(small.centers_ * 1024, large.centers_)
     norms = np.linalg.norm(clustered_vectors.reshape(3000, 6, 4), axis=2).mean(axis=0)
@@ -137,7 +144,9 @@ def test_a_threshold_of_zero_is_isotropic(clustered_vectors):
 def test_assignment_by_distance_makes_other_codes_of_less_distance_and_more_loss(clustered_vectors):
     sums = {}
     for assignment in ("loss", "distance"):
-        quantizer = pcpq.QAPCPQ(section_size=4, threshold=0.8, assignment=assignment, encoding="section", **PLAIN)
+        quantizer = pcpq.QAPCPQ(
+            section_size=4, threshold=0.8, assignment=assignment, encoding="section", **PLAIN
+        )
         gaps = clustered_vectors - quantizer.fit(clustered_vectors).decode(quantizer.encode(clustered_vectors))
         along = np.einsum("ij,ij->i", gaps, clustered_vectors)
         sums[assignment] = (np.mean(np.square(gaps)), np.mean(np.square(along)))

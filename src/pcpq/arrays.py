@@ -61,7 +61,9 @@ def _raise_for_bad_row(rows: FloatArray, limit: float, unit: float, name: str, n
     value = rows[row, column]
     where = f"{name}[{numbers[row]}, {column}] is {value}"
     if np.isfinite(value):
-        raise ValueError(f"{where}: more than {LARGEST:g} times the typical length {unit:g} of the training vectors")
+        raise ValueError(
+            f"{where}: more than {LARGEST:g} times the typical length {unit:g} of the training vectors"
+        )
     raise ValueError(f"{where}; every value must be finite")
 
 
@@ -75,7 +77,9 @@ def typical_unit(rows: FloatArray, name: str, numbers: NDArray[Any] | None = Non
         numbers = np.arange(len(rows)) if numbers is None else numbers
         _raise_for_bad_row(rows, np.finfo(np.float64).max, 1.0, name, numbers)
     if peak > float(np.finfo(np.float32).max):
-        raise ValueError(f"{name} hold {peak:g}; the largest value float32 can hold is {np.finfo(np.float32).max:g}")
+        raise ValueError(
+            f"{name} hold {peak:g}; the largest value float32 can hold is {np.finfo(np.float32).max:g}"
+        )
     if peak == 0.0:
         return 1.0
     scaled = rows.astype(np.float64) / peak

@@ -7,6 +7,7 @@ loss isotropic or anisotropic. Written once for the four, and for the k-means th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,7 +98,13 @@ def point_losses(section: Section, clusters: Clusters) -> NDArray[np.float64]:
     """(n,) loss of every point with its center and alpha."""
     losses = np.empty(len(section.points))
     _core.point_losses(
-        section.points, clusters.assigned, clusters.centers, section.ratios, section.weights, clusters.alphas, losses
+        section.points,
+        clusters.assigned,
+        clusters.centers,
+        section.ratios,
+        section.weights,
+        clusters.alphas,
+        losses,
     )
     return losses
 
@@ -107,7 +114,13 @@ def best_alphas(section: Section, clusters: Clusters) -> tuple[Float32Array, Flo
     alphas = np.empty(len(section.points), np.float32)
     curvatures = np.empty_like(alphas)
     _core.best_alphas(
-        section.points, clusters.assigned, clusters.centers, section.ratios, section.weights, alphas, curvatures
+        section.points,
+        clusters.assigned,
+        clusters.centers,
+        section.ratios,
+        section.weights,
+        alphas,
+        curvatures,
     )
     return alphas, curvatures
 
@@ -132,8 +145,8 @@ def least_squares_centers(section: Section, clusters: Clusters) -> Float32Array:
         vector,
     )
     if matrix is None:
-        weight = mass
-        solved = vector / np.where(mass > 0, mass, 1.0)[:, None]
+        weight: NDArray[np.floating[Any]] = mass
+        solved: NDArray[np.floating[Any]] = vector / np.where(mass > 0, mass, 1.0)[:, None]
     else:
         diagonal = np.arange(size)
         matrix[:, diagonal, diagonal] += mass[:, None]

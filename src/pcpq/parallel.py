@@ -22,9 +22,7 @@ def available_threads(threads: int | None) -> int:
     return threads
 
 
-def map_threads(
-    function: Callable[[Item], Result], items: Iterable[Item], threads: int | None
-) -> list[Result]:
+def map_threads(function: Callable[[Item], Result], items: Iterable[Item], threads: int | None) -> list[Result]:
     """`[function(item) for item in items]`, on several threads, results in order."""
     items = list(items)
     count = min(available_threads(threads), len(items))

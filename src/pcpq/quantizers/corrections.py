@@ -83,7 +83,9 @@ class Trial:
         self.points, self.directions, self.decoded, self.place = points, directions, decoded, place
         norms = row_norms(directions)[place[:, : self.neighbours]]
         top = self.exact[:, : self.neighbours]
-        self.cosine = float(np.clip(np.divide(top, norms, out=np.zeros_like(top), where=norms > 0).mean(), 0.0, 1.0))
+        self.cosine = float(
+            np.clip(np.divide(top, norms, out=np.zeros_like(top), where=norms > 0).mean(), 0.0, 1.0)
+        )
 
     def recall(self, gain: bool, bias_weight: float) -> float:
         """Share of the true nearest among as many best estimates."""

@@ -22,7 +22,8 @@ SWEEPS = 10
 
 def row_norms(rows: Float32Array) -> Float32Array:
     """(n,) lengths."""
-    return np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    squares: Float32Array = np.einsum("ij,ij->i", rows, rows)
+    return np.sqrt(squares)
 
 
 def unit_vectors(rows: Float32Array, norms: Float32Array) -> Float32Array:
@@ -73,7 +74,18 @@ def search_codes(
     alphas = np.empty((n, m), np.float32) if scale == "exact" else None
     by_distance = options.assignment == "distance"
     _core.encode(
-        turned, model.centers, levels, along, ratios, loss, scale, by_distance, SWEEPS, centers, scales, alphas
+        turned,
+        model.centers,
+        levels,
+        along,
+        ratios,
+        loss,
+        scale,
+        by_distance,
+        SWEEPS,
+        centers,
+        scales,
+        alphas,
     )
     if norms is not None:
         assert model.vector_levels is not None

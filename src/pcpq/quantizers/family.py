@@ -161,14 +161,14 @@ class Quantizer:
     def centers_(self) -> Float32Array:
         """(m, k, D) float32 centers, in the units of the vectors."""
         model = self._fitted()
-        return model.readout[:, : model.centers.shape[1]] * np.float32(model.unit)
+        return np.multiply(model.readout[:, : model.centers.shape[1]], model.unit, dtype=np.float32)
 
     @property
     def scales_(self) -> Float32Array | None:
         """The scales, ascending: (m, s), or (s,) where sections share them; norms where those are stored."""
         model = self._fitted()
         if self._options.scale == "norm" and model.vector_levels is not None:
-            return model.vector_levels * np.float32(model.unit)
+            return np.multiply(model.vector_levels, model.unit, dtype=np.float32)
         if model.vector_levels is not None or model.scales is None:
             return model.vector_levels
         return model.scales[0] if self._options.shared_scales else model.scales
@@ -213,10 +213,15 @@ class Quantizer:
         if codes.centers.ndim != 2 or codes.centers.shape[1] != m:
             raise ValueError(f"codes have shape {codes.centers.shape}; the quantizer has {m} sections")
         if codes.centers.dtype != model.code_dtype:
-            raise ValueError(f"codes have dtype {codes.centers.dtype}; the quantizer's have {model.code_dtype.__name__}")
+            raise ValueError(
+                f"codes have dtype {codes.centers.dtype}; the quantizer's have {model.code_dtype.__name__}"
+            )
         expected = encoder.scale_columns(self._options, m)
         if (codes.scales is None) != (expected == 0):
-            raise ValueError(f"codes {'lack' if codes.scales is None else 'hold'} scales; {type(self).__name__} has {expected} a vector")
+            raise ValueError(
+                f"codes {'lack' if codes.scales is None else 'hold'} scales; "
+                f"{type(self).__name__} has {expected} a vector"
+            )
         if codes.scales is not None and codes.scales.shape != (len(codes), expected):
             raise ValueError(f"scales have shape {codes.scales.shape}; expected {(len(codes), expected)}")
         if model.vector_levels is not None and codes.scales is not None and len(codes):

@@ -35,10 +35,10 @@ def log_full_integral(dimensions: int) -> float:
 def _beta_fraction(a: float, b: float, z: Float64Array) -> Float64Array:
     """The continued fraction of the incomplete beta function I_z(a, b), by the modified Lentz method."""
     tiny = 1e-300
-    c = np.ones_like(z)
-    d = 1.0 - (a + b) * z / (a + 1.0)
+    c: Float64Array = np.ones_like(z)
+    d: Float64Array = 1.0 - (a + b) * z / (a + 1.0)
     d = 1.0 / np.where(np.abs(d) < tiny, tiny, d)
-    fraction = d.copy()
+    fraction: Float64Array = d.copy()
     for i in range(1, 1000):
         before = fraction.copy()
         even = i * (b - i) * z / ((a + 2 * i - 1) * (a + 2 * i))
@@ -82,7 +82,7 @@ def anisotropic_weights(relative_threshold: Float64Array, dimensions: int) -> tu
 
     low = (x < 1.0) & (z <= split)
     if low.any():
-        # orthogonal = sin^(D+1) cos fraction / (D + 1), so parallel / orthogonal = 1 + (D + 1) / (sin^2 fraction)
+        # orthogonal = sin^(D+1) cos fraction / (D + 1), so parallel / orthogonal = 1 + 1 / part
         part = z[low] * _beta_fraction(a, 0.5, z[low]) / (dimensions + 1)
         ratio[low] = part / (part + 1.0)
         log_parallel[low] = np.log(part + 1.0) + 0.5 * (dimensions - 1) * np.log(z[low]) + np.log(x[low]) - full

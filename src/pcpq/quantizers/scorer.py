@@ -17,10 +17,16 @@ from pcpq.quantizers.encoder import split_scales
 QUERIES_TOGETHER = 16
 
 
-def score_arguments(model: Model, codes: Codes) -> tuple[Any, ...]:
+def score_arguments(model: Model, codes: Codes) -> dict[str, Any]:
     """What the native scorer wants of a model and codes."""
     indices, alphas = split_scales(model, codes.scales)
-    return model.readout, model.scales, np.ascontiguousarray(codes.centers), indices, alphas
+    return {
+        "centers": model.readout,
+        "scales": model.scales,
+        "codes": np.ascontiguousarray(codes.centers),
+        "scale_codes": indices,
+        "alphas": alphas,
+    }
 
 
 def scores(model: Model, queries: Float32Array, codes: Codes, threads: int | None) -> Float32Array:
@@ -33,7 +39,7 @@ def scores(model: Model, queries: Float32Array, codes: Codes, threads: int | Non
 
     def score_some(rows: slice) -> None:
         part = out[rows]
-        _core.score(queries[rows], *arguments, part)
+        _core.score(queries=queries[rows], out_scores=part, **arguments)
         if factors is not None:
             part *= factors
         if biases is not None:

@@ -119,7 +119,9 @@ def cluster_sections(options: Options, sections: list[Section]) -> list[Clusters
     if not isinstance(options.init, str):
         wanted = (len(sections), options.n_centers, size)
         if options.init.shape != wanted:
-            raise ValueError(f"init has shape {options.init.shape}; expected {wanted}: (sections, centers, size)")
+            raise ValueError(
+                f"init has shape {options.init.shape}; expected {wanted}: (sections, centers, size)"
+            )
 
     def cluster_one(j: int) -> Clusters:
         if isinstance(options.init, str):
@@ -258,7 +260,9 @@ def quantize_vector_scales(
     """
     for found in clusterings:
         normalise_alphas(found)
-    squares = sum(np.square(found.alphas, dtype=np.float64) for found in clusterings if found.alphas is not None)
+    squares = sum(
+        np.square(found.alphas, dtype=np.float64) for found in clusterings if found.alphas is not None
+    )
     sizes = np.sqrt(squares / len(sections))
     levels = best_levels(sizes, np.ones_like(sizes), options.n_scales)
     rounds = REFINE_ROUNDS if options.refine else 0
@@ -267,7 +271,10 @@ def quantize_vector_scales(
         signed, chosen = assign_vector_scales(sections, centers, levels)
 
         def improve(
-            j: int, signed: NDArray[np.uint16] = signed, chosen: NDArray[np.uint8] = chosen, levels: Float32Array = levels
+            j: int,
+            signed: NDArray[np.uint16] = signed,
+            chosen: NDArray[np.uint8] = chosen,
+            levels: Float32Array = levels,
         ) -> Float64Sums:
             found = clusterings[j]
             signs = np.where(signed[:, j] >= options.n_centers, np.float32(-1), np.float32(1))

@@ -1,0 +1,70 @@
+# make demo   the main job on the bundled word vectors
+# make test   everything the tests need, and the tests
+# make lint   ruff, mypy, clang-format, the native stub
+# make symbols sanitize stub bench
+#
+# Each creates a virtual environment in .venv and installs what it needs there.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+SOURCES = pyproject.toml CMakeLists.txt $(shell find src cpp -type f -not -name '*.pyc')
+CPP = $(wildcard cpp/*.cpp cpp/*.h cpp/*.inl)
+SANITIZED = build/sanitized
+KERNEL_TESTS = tests/test_kernels.py tests/test_clustering.py tests/test_encoder.py tests/test_scorer.py \
+               tests/test_scales.py tests/test_loss.py tests/test_extremes.py
+
+.PHONY: demo test lint symbols sanitize stub format clean
+
+demo: $(VENV)/.package
+	$(BIN)/python -m pcpq.demo
+
+test: $(VENV)/.package $(VENV)/.test
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.package $(VENV)/.test $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $(CPP)
+	$(BIN)/python tools/native_stub.py --check
+
+# No inline function of an AVX2 file may end up in a program that runs on an older processor.
+symbols: $(VENV)/.package
+	$(BIN)/python tools/check_symbols.py build
+
+sanitize: $(VENV)/.test
+	rm -rf $(SANITIZED)
+	$(BIN)/pip install --quiet --no-deps --target $(SANITIZED) -C cmake.define.PCPQ_SANITIZE=ON \
+	    -C build-dir=build/sanitized-objects .
+	PYTHONPATH=$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	    LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	    $(BIN)/python -m pytest -p no:cacheprovider $(KERNEL_TESTS)
+
+stub: $(VENV)/.package $(VENV)/.dev
+	$(BIN)/python tools/native_stub.py
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CPP)
+
+clean:
+	rm -rf $(VENV) build
+
+$(VENV)/.created:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	touch $@
+
+$(VENV)/.package: $(VENV)/.created $(SOURCES)
+	$(BIN)/pip install --quiet .
+	touch $@
+
+$(VENV)/.test: $(VENV)/.package pyproject.toml
+	$(BIN)/pip install --quiet ".[test]"
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.package pyproject.toml
+	$(BIN)/pip install --quiet ".[dev]"
+	touch $@

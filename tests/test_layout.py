@@ -1,0 +1,50 @@
+"""The order of the modules is the way of a vector: an earlier one never imports a later one."""
+
+import ast
+from pathlib import Path
+
+import pcpq
+
+ORDER = [
+    "errors",
+    "_core",
+    "arrays",
+    "parallel",
+    "sections",
+    "clustering",
+    "quantizers.loss",
+    "quantizers.scales",
+    "quantizers.options",
+    "quantizers.codes",
+    "quantizers.encoder",
+    "quantizers.trainer",
+    "quantizers.corrections",
+    "quantizers.scorer",
+    "quantizers.family",
+    "quantizers",
+    "",
+    "datasets",
+    "demo",
+]
+ROOT = Path(pcpq.__file__).parent
+
+
+def imported(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "pcpq":
+            base = node.module.removeprefix("pcpq").removeprefix(".")
+            names = [".".join(filter(None, [base, alias.name])) for alias in node.names]
+            yield from (name if name in ORDER else base for name in names)
+
+
+def test_no_module_imports_a_later_one():
+    for path in ROOT.rglob("*.py"):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix("__init__").rstrip(".")
+        place = ORDER.index(name)  # a new module must be given its place
+        for other in imported(path):
+            assert ORDER.index(other) < place, f"{name or 'pcpq'} imports {other}, which comes later"
+
+
+def test_files_stay_short():
+    for path in ROOT.rglob("*.py"):
+        assert len(path.read_text().splitlines()) <= 400, path.name
