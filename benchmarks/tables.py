@@ -1,0 +1,169 @@
+"""Write the tables in README.md and docs from the committed results: `python benchmarks/tables.py`.
+
+A table stands between `<!-- table: NAME -->` and `<!-- end -->`. A test fails when one is out of date.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+PAGES = (ROOT / "README.md", ROOT / "docs" / "design" / "quantizers.md")
+SETS = ("glove", "lastfm48k", "npm", "minilm")
+
+
+def result(name: str) -> dict[str, Any]:
+    """A committed result."""
+    return json.loads((RESULTS / f"quantizers_{name}.json").read_text())  # type: ignore[no-any-return]
+
+
+def markdown(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A Markdown table."""
+    head = list(head)
+    lines = [head, ["---"] * len(head), *([str(cell) for cell in row] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def ran(name: str) -> str:
+    """The command, and what it ran on."""
+    where = result(name)["environment"]
+    return f"`{where['command']}`, {where['cpu']}, {where['simd']}, {where['cpus']} CPU, {where['date']}."
+
+
+def short(method: str) -> str:
+    """QPCPQ(section_size=2, ...) as QPCPQ 2/16/16: section size, centers, scales."""
+    name, _, inside = method.partition("(")
+    if not inside:
+        return method
+    given = dict(part.split("=") for part in inside.rstrip(")").split(", ") if part)
+    parts = [given.get("section_size", "4"), given.get("n_centers", "16")]
+    if name.startswith("Q"):
+        parts.append(given.get("n_scales", "16"))
+    return f"{name} {'/'.join(parts)}"
+
+
+def frontier() -> str:
+    """GloVe: every code that no smaller one beats, ours and theirs."""
+    rows = [row for row in result("glove")["rows"] if row["bytes"] <= 75 and "inner product" not in row["lists"]]
+    kinds = (
+        ("pcpq QPCPQ", lambda m: m.startswith("QPCPQ")),
+        ("pcpq PQ", lambda m: m.startswith("PQ")),
+        ("Faiss IVF PQ, OPQ", lambda m: "Faiss IVF" in m and "RaBitQ" not in m),
+        ("Faiss IVF RaBitQ", lambda m: "RaBitQ" in m),
+        ("turbovec", lambda m: "turbovec" in m),
+    )
+    lines = []
+    for label, belongs in kinds:
+        best = 0.0
+        for row in sorted((r for r in rows if belongs(r["method"])), key=lambda r: (r["bytes"], -r["recall_10_at_10"])):
+            if row["recall_10_at_10"] > best:
+                best = row["recall_10_at_10"]
+                code = short(row["method"]).removeprefix("Faiss IVF ").removeprefix("turbovec ")
+                lines.append((label, code, f"{row['bytes']:.1f}", f"{best:.3f}", f"{row['recall_10_at_50']:.3f}"))
+    table = markdown(("", "code", "bytes a vector", "10@10", "10@50"), lines)
+    return table + "\n\n" + ran("glove")
+
+
+def six() -> str:
+    """All six methods for three section sizes on the four sets."""
+    sets = {name: {short(row["method"]): row for row in result(name)["rows"]} for name in SETS}
+    lines = []
+    for label, row in sets["glove"].items():
+        if re.fullmatch(r"Q?A?(PC)?PQ [234]/16(/8|/16)?", label):
+            cells = [f"{sets[name][label]['bytes']:.0f} B {sets[name][label]['recall_10_at_10']:.3f}" for name in SETS]
+            lines.append((label, *cells))
+            del row
+    return markdown(("method, section size/centers/scales", *SETS), lines) + "\n\n" + ran("glove")
+
+
+def rivals() -> str:
+    """Each RaBitQ and turbovec code beside the best QPCPQ of no more bytes."""
+    lines = []
+    for name in SETS:
+        for row in result(name)["verdicts"]:
+            if "inner product" in row["rival"]:
+                continue
+            rival = row["rival"].replace(", none lists", "").replace(", euclidean lists", "")
+            ours = ("none", "", "") if row["ours"] is None else (short(row["ours"]), f"{row['bytes']:.1f}", row["recall"])
+            lines.append((name, rival, f"{row['rival_bytes']:.1f}", row["rival_recall"], *ours))
+    return markdown(("set", "rival", "bytes", "10@10", "QPCPQ", "bytes", "10@10"), lines)
+
+
+def collapse() -> str:
+    """Faiss with its default list assignment and with the euclidean one."""
+    lines = []
+    for name in SETS:
+        rows = result(name)["rows"]
+        methods = [r["method"] for r in rows if r["lists"] == "inner product" and "rotation" not in r["method"]]
+        for method in methods:
+            both = {r["lists"]: r for r in rows if r["method"] == method}
+            recalls = [f"{both[lists]['recall_10_at_10']:.3f}" for lists in ("inner product", "euclidean")]
+            lines.append((name, method, f"{both['euclidean']['bytes']:.0f}", *recalls))
+    return markdown(("set", "code", "bytes", "10@10, inner-product lists", "10@10, euclidean lists"), lines)
+
+
+def training() -> str:
+    """One training choice at a time."""
+    found = result("training")["sets"]
+    lines = []
+    for i, row in enumerate(found["glove"]):
+        cells = [f"{found[name][i]['recall_10_at_10']:.3f}" for name in found]
+        lines.append((f"`{row['method']}`", f"{row['training_loss']:.0f}", f"{row['error']:.4f}", *cells))
+    head = ("quantizer", "training loss, glove", "error, glove", *(f"10@10, {name}" for name in found))
+    return markdown(head, lines) + "\n\n" + ran("training")
+
+
+def speed() -> str:
+    """Fit and encode against Faiss."""
+    found = result("speed")
+    best = found["best_seconds"]
+    lines = [
+        (
+            threads,
+            *(f"{best[f'{step}, {threads} threads']:.2f}" for step in ("pcpq fit", "pcpq encode", "faiss train", "faiss add")),
+            found["ratios"][f"faiss / pcpq, {threads} threads"],
+        )
+        for threads in (1, 2)
+    ]
+    head = ("threads", "pcpq fit", "pcpq encode", "Faiss train", "Faiss add", "Faiss / pcpq")
+    more = f"\n\nEncoding with 2 threads is {found['ratios']['encode, 2 threads over 1']} times as fast as with 1. "
+    return markdown(head, lines) + more + ran("speed")
+
+
+def memory() -> str:
+    """A file larger than memory."""
+    found = result("memory")
+    names = ("file_bytes", "physical_memory_bytes", "codes_bytes", "beyond_codes_bytes")
+    lines = [[f"{found[name] / 1e9:.2f} GB" for name in names]]
+    head = ("file", "physical memory", "codes", "anonymous memory beyond the codes, at most")
+    return markdown(head, lines) + "\n\n" + ran("memory")
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "frontier": frontier,
+    "six": six,
+    "rivals": rivals,
+    "collapse": collapse,
+    "training": training,
+    "speed": speed,
+    "memory": memory,
+}
+
+
+def filled(page: str) -> str:
+    """A page with every table made anew."""
+
+    def fill(match: re.Match[str]) -> str:
+        return f"<!-- table: {match[1]} -->\n{TABLES[match[1]]()}\n<!-- end -->"
+
+    return re.sub(r"<!-- table: (\w+) -->\n.*?<!-- end -->", fill, page, flags=re.DOTALL)
+
+
+if __name__ == "__main__":
+    for path in PAGES:
+        path.write_text(filled(path.read_text()))
