@@ -49,7 +49,7 @@ def short(method: str) -> str:
 
 def frontier() -> str:
     """GloVe: every code that no smaller one beats, ours and theirs."""
-    rows = [row for row in result("glove")["rows"] if row["bytes"] <= 75 and "inner product" not in row["lists"]]
+    rows = [row for row in result("glove")["rows"] if row["bytes"] <= 75 and row["lists"] != "inner product"]
     kinds = (
         ("pcpq QPCPQ", lambda m: m.startswith("QPCPQ")),
         ("pcpq PQ", lambda m: m.startswith("PQ")),
@@ -60,11 +60,14 @@ def frontier() -> str:
     lines = []
     for label, belongs in kinds:
         best = 0.0
-        for row in sorted((r for r in rows if belongs(r["method"])), key=lambda r: (r["bytes"], -r["recall_10_at_10"])):
+        mine = [row for row in rows if belongs(row["method"])]
+        for row in sorted(mine, key=lambda row: (row["bytes"], -row["recall_10_at_10"])):
             if row["recall_10_at_10"] > best:
                 best = row["recall_10_at_10"]
                 code = short(row["method"]).removeprefix("Faiss IVF ").removeprefix("turbovec ")
-                lines.append((label, code, f"{row['bytes']:.1f}", f"{best:.3f}", f"{row['recall_10_at_50']:.3f}"))
+                lines.append(
+                    (label, code, f"{row['bytes']:.1f}", f"{best:.3f}", f"{row['recall_10_at_50']:.3f}")
+                )
     table = markdown(("", "code", "bytes a vector", "10@10", "10@50"), lines)
     return table + "\n\n" + ran("glove")
 
@@ -73,11 +76,10 @@ def six() -> str:
     """All six methods for three section sizes on the four sets."""
     sets = {name: {short(row["method"]): row for row in result(name)["rows"]} for name in SETS}
     lines = []
-    for label, row in sets["glove"].items():
+    for label in sets["glove"]:
         if re.fullmatch(r"Q?A?(PC)?PQ [234]/16(/8|/16)?", label):
-            cells = [f"{sets[name][label]['bytes']:.0f} B {sets[name][label]['recall_10_at_10']:.3f}" for name in SETS]
-            lines.append((label, *cells))
-            del row
+            rows = [sets[name][label] for name in SETS]
+            lines.append((label, *(f"{row['bytes']:.0f} B {row['recall_10_at_10']:.3f}" for row in rows)))
     return markdown(("method, section size/centers/scales", *SETS), lines) + "\n\n" + ran("glove")
 
 
@@ -89,7 +91,9 @@ def rivals() -> str:
             if "inner product" in row["rival"]:
                 continue
             rival = row["rival"].replace(", none lists", "").replace(", euclidean lists", "")
-            ours = ("none", "", "") if row["ours"] is None else (short(row["ours"]), f"{row['bytes']:.1f}", row["recall"])
+            ours: tuple[Any, ...] = ("none", "", "")
+            if row["ours"] is not None:
+                ours = (short(row["ours"]), f"{row['bytes']:.1f}", row["recall"])
             lines.append((name, rival, f"{row['rival_bytes']:.1f}", row["rival_recall"], *ours))
     return markdown(("set", "rival", "bytes", "10@10", "QPCPQ", "bytes", "10@10"), lines)
 
@@ -122,17 +126,18 @@ def speed() -> str:
     """Fit and encode against Faiss."""
     found = result("speed")
     best = found["best_seconds"]
-    lines = [
-        (
-            threads,
-            *(f"{best[f'{step}, {threads} threads']:.2f}" for step in ("pcpq fit", "pcpq encode", "faiss train", "faiss add")),
-            found["ratios"][f"faiss / pcpq, {threads} threads"],
-        )
-        for threads in (1, 2)
-    ]
+    steps = ("pcpq fit", "pcpq encode", "faiss train", "faiss add")
+    lines = []
+    for threads in (1, 2):
+        seconds = [f"{best[f'{step}, {threads} threads']:.2f}" for step in steps]
+        lines.append((threads, *seconds, found["ratios"][f"faiss / pcpq, {threads} threads"]))
     head = ("threads", "pcpq fit", "pcpq encode", "Faiss train", "Faiss add", "Faiss / pcpq")
-    more = f"\n\nEncoding with 2 threads is {found['ratios']['encode, 2 threads over 1']} times as fast as with 1. "
-    return markdown(head, lines) + more + ran("speed")
+    gain = found["ratios"]["encode, 2 threads over 1"]
+    return (
+        markdown(head, lines)
+        + f"\n\nEncoding with 2 threads is {gain} times as fast as with 1. "
+        + ran("speed")
+    )
 
 
 def memory() -> str:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pcpq.arrays import BATCH_ELEMENTS, as_vectors, batches, typical_unit, working_rows
+from pcpq.arrays import ALL_BATCHES_ELEMENTS, BATCH_ELEMENTS, as_vectors, batches, typical_unit, working_rows
 
 
 def test_a_memory_map_is_not_copied(tmp_path):
@@ -69,5 +69,11 @@ def test_zero_vectors_have_unit_one():
 
 def test_batches_cover_every_row_once():
     for n in (1, 63, 64, 65, 5000):
-        slices = list(batches(n, BATCH_ELEMENTS // 64))
+        slices = list(batches(n, BATCH_ELEMENTS // 64, 1))
         assert np.array_equal(np.concatenate([np.arange(n)[part] for part in slices]), np.arange(n))
+
+
+def test_the_batches_of_all_threads_together_stay_small():
+    for threads in (1, 2, 8, 64, 256):
+        rows = next(batches(10**9, 100, threads)).stop
+        assert rows * 100 * threads <= ALL_BATCHES_ELEMENTS

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 import reference
@@ -179,3 +181,40 @@ def test_a_bad_row_is_named_by_its_place_in_the_whole_input(clustered_vectors, m
         quantizer.encode(rows)
     with pytest.raises(ValueError, match=r"directions\[1234, 5\] is nan"):
         quantizer.encode(clustered_vectors, directions=rows)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_encoding_a_memory_map_takes_the_codes_and_little_more(threads, tmp_path):
+    rows = np.lib.format.open_memmap(tmp_path / "rows.npy", "w+", np.float16, (400_000, 64))
+    for start in range(0, len(rows), 50_000):
+        rows[start : start + 50_000] = np.random.default_rng(start).normal(size=(50_000, 64))
+    quantizer = pcpq.QAPCPQ(section_size=4, threads=threads, training_rows=2000, gain=True, bias=True).fit(rows)
+    tracemalloc.start()
+    codes = quantizer.encode(np.load(tmp_path / "rows.npy", mmap_mode="r"), directions=rows)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(codes) == 400_000
+    assert peak - codes.nbytes < 256e6
+
+
+@pytest.mark.parametrize("method", [pcpq.PQ, pcpq.APQ, pcpq.PCPQ, pcpq.APCPQ, pcpq.QPCPQ, pcpq.QAPCPQ])
+def test_every_number_and_size_of_sections_works(method, generator):
+    rows = generator.normal(size=(120, 7)).astype(np.float32)
+    for name in ("section_size", "n_sections"):
+        for number in range(1, 8):
+            quantizer = method(**{name: number}, n_centers=4, max_iterations=3).fit(rows)
+            decoded = quantizer.decode(quantizer.encode(rows))
+            assert decoded.shape == rows.shape
+            assert np.square(rows - decoded).sum() < np.square(rows).sum()
+
+
+@pytest.mark.parametrize(("n_centers", "n_scales"), [(2, 1), (2, 256), (3, 5), (16, 17), (256, 1), (256, 256)])
+@pytest.mark.parametrize("scales_per", ["section", "vector"])
+def test_every_number_of_centers_and_scales_works(n_centers, n_scales, scales_per, clustered_vectors):
+    rows = clustered_vectors[:400]
+    quantizer = pcpq.QPCPQ(
+        section_size=6, n_centers=n_centers, n_scales=n_scales, scales_per=scales_per, gain=False, bias=False
+    ).fit(rows)
+    codes = quantizer.encode(rows)
+    assert int(codes.scales.max()) < n_scales
+    assert np.square(rows - quantizer.decode(codes)).sum() < np.square(rows).sum()

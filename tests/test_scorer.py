@@ -137,6 +137,8 @@ def test_codes_of_another_quantizer_are_refused(clustered_vectors):
         fitted.decode(pcpq.Codes(codes.centers.astype(np.uint16), codes.scales))
     with pytest.raises(ValueError, match=r"scales have shape \(5, 3\); expected \(5, 6\)"):
         fitted.decode(pcpq.Codes(codes.centers, codes.scales[:, :3]))
+    with pytest.raises(ValueError, match=r"gains have shape \(3,\); expected \(5,\)"):
+        fitted.scores(clustered_vectors[:1], pcpq.Codes(codes.centers, codes.scales, np.ones(3, np.float16)))
     with pytest.raises(ValueError, match="a code names a center that is not there"):
         fitted.scores(clustered_vectors[:1], pcpq.Codes(codes.centers + 100, codes.scales))
     normed = pcpq.PQ(section_size=4, norm_scale=True, n_scales=4).fit(clustered_vectors)

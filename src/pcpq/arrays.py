@@ -12,8 +12,9 @@ FloatArray = NDArray[np.floating[Any]]
 Float32Array = NDArray[np.float32]
 
 # A batch is converted, checked and encoded at once: large enough that Python does not show, small enough
-# that several threads together stay far under 256 MB.
+# that all threads together stay under 256 MB at some 30 bytes an element.
 BATCH_ELEMENTS = 1 << 20
+ALL_BATCHES_ELEMENTS = 5 << 20
 
 # Working values beyond this would overflow float32 when squared and summed.
 LARGEST = 1e15
@@ -88,8 +89,8 @@ def typical_unit(rows: FloatArray, name: str, numbers: NDArray[Any] | None = Non
     return float(2.0 ** np.clip(np.floor(np.log2(length)), -125, 125))
 
 
-def batches(n: int, dimensions: int) -> Iterator[slice]:
-    """Slices that cover range(n), the same whatever the number of threads."""
-    rows = max(64, BATCH_ELEMENTS // dimensions)
+def batches(n: int, dimensions: int, threads: int) -> Iterator[slice]:
+    """Slices that cover range(n), so large that one a thread fits the memory allowed."""
+    rows = max(64, min(BATCH_ELEMENTS, ALL_BATCHES_ELEMENTS // threads) // dimensions)
     for start in range(0, n, rows):
         yield slice(start, min(n, start + rows))

@@ -89,6 +89,13 @@ def assign(
     return assigned[:, 0], None if alphas is None else alphas[:, 0]
 
 
+def _weighed(
+    section: Section, clusters: Clusters
+) -> tuple[Float32Array, NDArray[np.uint16], Float32Array, Float32Array | None, Float32Array | None]:
+    """What the native sums start from."""
+    return section.points, clusters.assigned, clusters.centers, section.ratios, section.weights
+
+
 def total_loss(section: Section, clusters: Clusters) -> float:
     """Sum of the points' losses."""
     return float(point_losses(section, clusters).sum())
@@ -97,15 +104,7 @@ def total_loss(section: Section, clusters: Clusters) -> float:
 def point_losses(section: Section, clusters: Clusters) -> NDArray[np.float64]:
     """(n,) loss of every point with its center and alpha."""
     losses = np.empty(len(section.points))
-    _core.point_losses(
-        section.points,
-        clusters.assigned,
-        clusters.centers,
-        section.ratios,
-        section.weights,
-        clusters.alphas,
-        losses,
-    )
+    _core.point_losses(*_weighed(section, clusters), clusters.alphas, losses)
     return losses
 
 
@@ -113,15 +112,7 @@ def best_alphas(section: Section, clusters: Clusters) -> tuple[Float32Array, Flo
     """Best alpha of every point with its center (the paper's Fact), and the loss's curvature w in alpha."""
     alphas = np.empty(len(section.points), np.float32)
     curvatures = np.empty_like(alphas)
-    _core.best_alphas(
-        section.points,
-        clusters.assigned,
-        clusters.centers,
-        section.ratios,
-        section.weights,
-        alphas,
-        curvatures,
-    )
+    _core.best_alphas(*_weighed(section, clusters), alphas, curvatures)
     return alphas, curvatures
 
 
@@ -133,17 +124,7 @@ def least_squares_centers(section: Section, clusters: Clusters) -> Float32Array:
     k, size = clusters.centers.shape
     mass, vector = np.zeros(k), np.zeros((k, size))
     matrix = None if section.ratios is None else np.zeros((k, size, size))
-    _core.center_sums(
-        section.points,
-        clusters.assigned,
-        clusters.centers,
-        section.ratios,
-        section.weights,
-        clusters.alphas,
-        matrix,
-        mass,
-        vector,
-    )
+    _core.center_sums(*_weighed(section, clusters), clusters.alphas, matrix, mass, vector)
     if matrix is None:
         weight: NDArray[np.floating[Any]] = mass
         solved: NDArray[np.floating[Any]] = vector / np.where(mass > 0, mass, 1.0)[:, None]

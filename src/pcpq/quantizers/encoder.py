@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pcpq import _core
 from pcpq.arrays import Float32Array, FloatArray, batches, working_rows
-from pcpq.parallel import map_threads
+from pcpq.parallel import available_threads, map_threads
 from pcpq.quantizers.codes import Codes, Model
 from pcpq.quantizers.loss import point_ratios
 from pcpq.quantizers.options import Options
@@ -128,7 +128,8 @@ def encode(
             if codes.biases is not None:
                 codes.biases[rows] = biases
 
-    map_threads(encode_batch, batches(n, model.layout.padded), threads)
+    count = available_threads(threads)
+    map_threads(encode_batch, batches(n, model.layout.padded, count), count)
     return codes
 
 

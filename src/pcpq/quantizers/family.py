@@ -224,6 +224,9 @@ class Quantizer:
             )
         if codes.scales is not None and codes.scales.shape != (len(codes), expected):
             raise ValueError(f"scales have shape {codes.scales.shape}; expected {(len(codes), expected)}")
+        for name, values in (("gains", codes.gains), ("biases", codes.biases)):
+            if values is not None and values.shape != (len(codes),):
+                raise ValueError(f"{name} have shape {values.shape}; expected {(len(codes),)}")
         if model.vector_levels is not None and codes.scales is not None and len(codes):
             highest = int(codes.scales.max())
             if highest >= len(model.vector_levels):
