@@ -75,11 +75,11 @@ class Lists:
 
 
 def make_lists(base: np.ndarray, n_lists: int, seed: int = 0) -> Lists:
-    """k-means on at most 65,536 rows."""
+    """k-means on at most 100,000 rows, as many as the peers are trained on."""
     generator = np.random.default_rng(seed)
-    sample = base[generator.permutation(len(base))[:65_536]]
+    sample = base[generator.permutation(len(base))[:100_000]]
     seeds = choose_seeds(sample, n_lists, "k-means++", generator)
-    centers = cluster(Section(sample), seeds, projective=False, max_iterations=20).centers
+    centers = cluster(Section(sample), seeds, projective=False, max_iterations=25).centers
     return Lists(centers, assign(Section(base), centers, projective=False)[0])
 
 

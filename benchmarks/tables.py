@@ -47,20 +47,28 @@ def short(method: str) -> str:
     return f"{name} {'/'.join(parts)}"
 
 
+def all_rows(name: str) -> list[dict[str, Any]]:
+    """Ours and the peers' with euclidean lists or none."""
+    found = result(name)
+    return found["ours"] + [row for row in found["peers"] if row["lists"] != "inner product"]  # type: ignore[no-any-return]
+
+
 def frontier() -> str:
     """GloVe: every code that no smaller one beats, ours and theirs."""
-    rows = [row for row in result("glove")["rows"] if row["bytes"] <= 75 and row["lists"] != "inner product"]
-    kinds = (
-        ("pcpq QPCPQ", lambda m: m.startswith("QPCPQ")),
-        ("pcpq PQ", lambda m: m.startswith("PQ")),
-        ("Faiss IVF PQ, OPQ", lambda m: "Faiss IVF" in m and "RaBitQ" not in m),
-        ("Faiss IVF RaBitQ", lambda m: "RaBitQ" in m),
-        ("turbovec", lambda m: "turbovec" in m),
+    rows = all_rows("glove")
+    kinds: tuple[tuple[str, Callable[[str], bool], bool], ...] = (
+        ("pcpq QPCPQ, query sample", lambda m: m.startswith("QPCPQ"), True),
+        ("pcpq QPCPQ", lambda m: m.startswith("QPCPQ"), False),
+        ("pcpq PQ, query sample", lambda m: m.startswith("PQ"), True),
+        ("pcpq PQ", lambda m: m.startswith("PQ"), False),
+        ("Faiss IVF PQ, OPQ", lambda m: "Faiss IVF" in m and "RaBitQ" not in m, False),
+        ("Faiss IVF RaBitQ", lambda m: "RaBitQ" in m, False),
+        ("turbovec", lambda m: "turbovec" in m, False),
     )
     lines = []
-    for label, belongs in kinds:
+    for label, belongs, sampled in kinds:
         best = 0.0
-        mine = [row for row in rows if belongs(row["method"])]
+        mine = [row for row in rows if belongs(row["method"]) and row.get("query_sample", False) is sampled]
         for row in sorted(mine, key=lambda row: (row["bytes"], -row["recall_10_at_10"])):
             if row["recall_10_at_10"] > best:
                 best = row["recall_10_at_10"]
@@ -74,12 +82,17 @@ def frontier() -> str:
 
 def six() -> str:
     """All six methods for three section sizes on the four sets."""
-    sets = {name: {short(row["method"]): row for row in result(name)["rows"]} for name in SETS}
     lines = []
-    for label in sets["glove"]:
-        if re.fullmatch(r"Q?A?(PC)?PQ [234]/16(/8|/16)?", label):
-            rows = [sets[name][label] for name in SETS]
-            lines.append((label, *(f"{row['bytes']:.0f} B {row['recall_10_at_10']:.3f}" for row in rows)))
+    for sampled in (False, True):
+        sets = {
+            name: {short(row["method"]): row for row in result(name)["ours"] if row["query_sample"] is sampled}
+            for name in SETS
+        }
+        for label in sets["glove"]:
+            if re.fullmatch(r"Q?A?(PC)?PQ [234]/16(/8|/16)?", label):
+                rows = [sets[name][label] for name in SETS]
+                cells = [f"{row['bytes']:.0f} B {row['recall_10_at_10']:.3f}" for row in rows]
+                lines.append((label + (", query sample" if sampled else ""), *cells))
     return markdown(("method, section size/centers/scales", *SETS), lines) + "\n\n" + ran("glove")
 
 
@@ -102,7 +115,7 @@ def collapse() -> str:
     """Faiss with its default list assignment and with the euclidean one."""
     lines = []
     for name in SETS:
-        rows = result(name)["rows"]
+        rows = result(name)["peers"]
         methods = [r["method"] for r in rows if r["lists"] == "inner product" and "rotation" not in r["method"]]
         for method in methods:
             both = {r["lists"]: r for r in rows if r["method"] == method}

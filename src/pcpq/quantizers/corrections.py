@@ -17,7 +17,7 @@ NEIGHBOURS = 10
 # True neighbours looked at a query: estimates are never so wrong that a better-looking point hides deeper.
 DEPTH = 400
 # The bias in units of the mean cosine between queries and their neighbours.
-BIAS_STEPS = np.arange(1, 11) / 8
+BIAS_STEPS = np.arange(1, 13) / 8
 # Recall that the two bytes of a gain or of a bias must bring; spent on codes they would bring as much.
 WORTH = 0.005
 FEWEST_ROWS = 50
@@ -45,13 +45,17 @@ def choose_corrections(
     if len(points) < FEWEST_ROWS or not asked.any():
         return options.gain is True, 0.75 if options.bias is True else 0.0
     trial = Trial(model, points, directions, queries, generator, options)
-    steps = list(BIAS_STEPS) if options.bias is True else [0.0, *BIAS_STEPS] if may_bias else [0.0]
-    weights = [float(step) * trial.cosine for step in steps]
-    worth = {
-        (gain, weight): trial.recall(gain, weight) - WORTH * (gain + (weight > 0))
-        for gain in gains
-        for weight in weights
-    }
+    steps = (
+        BIAS_STEPS if options.bias is True else np.concatenate([[0.0], BIAS_STEPS]) if may_bias else np.zeros(1)
+    )
+    worth = {}
+    for gain in gains:
+        recalls = np.array([trial.recall(gain, step * trial.cosine) for step in steps])
+        if may_bias:
+            # The curve is flat at its top and the sample small: a cubic through all of it is the better judge.
+            recalls = np.polyval(np.polyfit(steps, recalls, 3), steps)
+        for step, recall in zip(steps, recalls, strict=True):
+            worth[gain, float(step) * trial.cosine] = recall - WORTH * (gain + (step > 0))
     return max(worth, key=lambda choice: worth[choice])
 
 

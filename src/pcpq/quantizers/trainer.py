@@ -31,9 +31,10 @@ from pcpq.quantizers.options import Options
 from pcpq.quantizers.scales import best_levels
 from pcpq.sections import Layout, turn
 
-# Rounds of joint refinement; the loss falls by less than a thousandth a round after that.
-REFINE_ROUNDS = 10
-REFINE_TOLERANCE = 1e-3
+# Clustering stops when a round lowers the loss by less than this share; where refinement follows, sooner.
+TOLERANCE = 1e-4
+TOLERANCE_BEFORE_REFINEMENT = 1e-3
+REFINE_ROUNDS = 20
 
 
 @dataclass
@@ -123,6 +124,9 @@ def cluster_sections(options: Options, sections: list[Section]) -> list[Clusters
                 f"init has shape {options.init.shape}; expected {wanted}: (sections, centers, size)"
             )
 
+    refined = options.refine and options.scale in ("quantized", "vector")
+    tolerance = TOLERANCE_BEFORE_REFINEMENT if refined else TOLERANCE
+
     def cluster_one(j: int) -> Clusters:
         if isinstance(options.init, str):
             seeds = choose_seeds(sections[j].points, options.n_centers, options.init, streams[j])
@@ -135,8 +139,7 @@ def cluster_sections(options: Options, sections: list[Section]) -> list[Clusters
             by_distance=options.assignment == "distance",
             joint=options.refine,
             max_iterations=options.max_iterations,
-            # Where refinement follows, the last thousandths are its to find.
-            tolerance=REFINE_TOLERANCE if options.scale in ("quantized", "vector") and options.refine else 1e-4,
+            tolerance=tolerance,
         )
 
     return map_threads(cluster_one, range(len(sections)), options.threads)
@@ -226,7 +229,7 @@ def refine(
         results = map_threads(improve, range(len(sections)), options.threads)
         scales = solve_scales(options, np.stack([sums for sums, _ in results]), scales)
         loss = sum(loss for _, loss in results)
-        if not loss < (1.0 - REFINE_TOLERANCE) * before:
+        if not loss < (1.0 - TOLERANCE) * before:
             break
         before = loss
     return scales
