@@ -24,13 +24,27 @@ UNIT_NORM = {"glove": True, "minilm": True, "lastfm48k": False, "npm": False}
 
 @dataclass
 class Data:
-    """Base vectors, queries of the half that is reported, and their true neighbours."""
+    """Base vectors, queries and their true neighbours; even queries may be looked at, odd ones are reported."""
 
     name: str
     base: np.ndarray  # (n, d)
-    tune: np.ndarray  # the half of the queries that may be looked at
-    queries: np.ndarray  # the half that is reported
-    top: np.ndarray  # (n_queries, 10) true neighbours
+    all_queries: np.ndarray
+    all_top: np.ndarray  # (n_queries, 10) true neighbours
+
+    @property
+    def tune(self) -> np.ndarray:
+        """The half of the queries that may be looked at."""
+        return np.ascontiguousarray(self.all_queries[::2])
+
+    @property
+    def queries(self) -> np.ndarray:
+        """The half that is reported."""
+        return np.ascontiguousarray(self.all_queries[1::2])
+
+    @property
+    def top(self) -> np.ndarray:
+        """True neighbours of the half that is reported."""
+        return self.all_top[1::2]
 
 
 def data_folder(option: str | None) -> Path:
@@ -42,14 +56,14 @@ def data_folder(option: str | None) -> Path:
 
 
 def load(folder: Path, name: str) -> Data:
-    """Read NAME_base.npy and NAME_query.npy; queries are split in halves, even rows to tune, odd to report."""
+    """Read NAME_base.npy and NAME_query.npy."""
     base = np.load(folder / f"{name}_base.npy").astype(np.float32)
     queries = np.load(folder / f"{name}_query.npy").astype(np.float32)
     if UNIT_NORM[name]:
         base /= np.linalg.norm(base, axis=1, keepdims=True)
         queries /= np.linalg.norm(queries, axis=1, keepdims=True)
-    tune, report = np.ascontiguousarray(queries[::2]), np.ascontiguousarray(queries[1::2])
-    return Data(name, base, tune, report, best_rows(report @ base.T, 10))
+    top = [best_rows(queries[i : i + 100] @ base.T, 10) for i in range(0, len(queries), 100)]
+    return Data(name, base, queries, np.concatenate(top))
 
 
 def best_rows(scores: np.ndarray, k: int) -> np.ndarray:

@@ -12,9 +12,28 @@ namespace {
 
 constexpr int64_t kBlock = 256;
 
+// Calls f.operator()<D>() with D the section's size if it is small, else 0: short loops unroll.
+template <class Function>
+void with_size(int64_t size, Function f) {
+    switch (size) {
+        case 1:
+            return f.template operator()<1>();
+        case 2:
+            return f.template operator()<2>();
+        case 3:
+            return f.template operator()<3>();
+        case 4:
+            return f.template operator()<4>();
+        default:
+            return f.template operator()<0>();
+    }
+}
+
+template <int D>
 double squared_norm(const float* r, int64_t size) {
+    const int64_t length = D > 0 ? D : size;
     double sum = 0.0;
-    for (int64_t t = 0; t < size; t++) sum += double(r[t]) * r[t];
+    for (int64_t t = 0; t < length; t++) sum += double(r[t]) * r[t];
     return sum;
 }
 
@@ -23,17 +42,20 @@ struct PointWeights {
     double parallel, orthogonal;  // the two factors, e and |r|^2 included
 };
 
+template <int D>
 PointWeights weights_of(const Clustered& data, int64_t i, const float* r) {
     const double weight = data.weights ? data.weights[i] : 1.0;
     if (!data.ratios) return {0.0, weight};
-    const double norm = squared_norm(r, data.size), ratio = data.ratios[i];
+    const double norm = squared_norm<D>(r, data.size), ratio = data.ratios[i];
     return {norm > 0.0 ? weight * (1.0 - ratio) / norm : 0.0, weight * ratio};
 }
 
+template <int D>
 void add_outer(double* matrix, const float* r, int64_t size, double factor) {
-    for (int64_t a = 0; a < size; a++) {
+    const int64_t length = D > 0 ? D : size;
+    for (int64_t a = 0; a < length; a++) {
         const double scaled = factor * r[a];
-        for (int64_t b = a; b < size; b++) matrix[a * size + b] += scaled * r[b];
+        for (int64_t b = a; b < length; b++) matrix[a * length + b] += scaled * r[b];
     }
 }
 
@@ -85,62 +107,74 @@ void seed_rows(const float* points, int64_t n, int64_t size, const double* unifo
 }
 
 void center_sums(const Clustered& data, const float* alphas, double* matrix, double* mass, double* vector) {
-    for (int64_t i = 0; i < data.n; i++) {
-        const float* r = data.points + i * data.size;
-        const int64_t c = data.assigned[i];
-        const double alpha = alphas ? alphas[i] : 1.0;
-        const double weight = data.weights ? data.weights[i] : 1.0;
-        double* sum = vector + c * data.size;
-        for (int64_t t = 0; t < data.size; t++) sum[t] += weight * alpha * r[t];
-        if (!data.ratios) {
-            mass[c] += weight * alpha * alpha;
-            continue;
+    with_size(data.size, [&]<int D>() {
+        const int64_t size = D > 0 ? D : data.size;
+        for (int64_t i = 0; i < data.n; i++) {
+            const float* r = data.points + i * size;
+            const int64_t c = data.assigned[i];
+            const double alpha = alphas ? alphas[i] : 1.0;
+            const double weight = data.weights ? data.weights[i] : 1.0;
+            double* sum = vector + c * size;
+            for (int64_t t = 0; t < size; t++) sum[t] += weight * alpha * r[t];
+            if (!data.ratios) {
+                mass[c] += weight * alpha * alpha;
+                continue;
+            }
+            const PointWeights w = weights_of<D>(data, i, r);
+            mass[c] += alpha * alpha * w.orthogonal;
+            add_outer<D>(matrix + c * size * size, r, size, alpha * alpha * w.parallel);
         }
-        const PointWeights w = weights_of(data, i, r);
-        mass[c] += alpha * alpha * w.orthogonal;
-        add_outer(matrix + c * data.size * data.size, r, data.size, alpha * alpha * w.parallel);
-    }
+    });
     if (matrix) mirror(matrix, data.n_centers, data.size);
 }
 
 void center_grams(const Clustered& data, double* matrix) {
-    for (int64_t i = 0; i < data.n; i++)
-        add_outer(matrix + data.assigned[i] * data.size * data.size, data.points + i * data.size, data.size,
-                  data.weights ? data.weights[i] : 1.0);
+    with_size(data.size, [&]<int D>() {
+        const int64_t size = D > 0 ? D : data.size;
+        for (int64_t i = 0; i < data.n; i++)
+            add_outer<D>(matrix + data.assigned[i] * size * size, data.points + i * size, size,
+                         data.weights ? data.weights[i] : 1.0);
+    });
     mirror(matrix, data.n_centers, data.size);
 }
 
 void point_losses(const Clustered& data, const float* alphas, double* losses) {
-    for (int64_t i = 0; i < data.n; i++) {
-        const float* r = data.points + i * data.size;
-        const float* c = data.centers + data.assigned[i] * data.size;
-        const double alpha = alphas ? alphas[i] : 1.0;
-        const PointWeights w = weights_of(data, i, r);
-        double along = 0.0, square = 0.0;
-        for (int64_t t = 0; t < data.size; t++) {
-            const double error = r[t] - alpha * c[t];
-            along += error * r[t];
-            square += error * error;
+    with_size(data.size, [&]<int D>() {
+        const int64_t size = D > 0 ? D : data.size;
+        for (int64_t i = 0; i < data.n; i++) {
+            const float* r = data.points + i * size;
+            const float* c = data.centers + data.assigned[i] * size;
+            const double alpha = alphas ? alphas[i] : 1.0;
+            const PointWeights w = weights_of<D>(data, i, r);
+            double along = 0.0, square = 0.0;
+            for (int64_t t = 0; t < size; t++) {
+                const double error = r[t] - alpha * c[t];
+                along += error * r[t];
+                square += error * error;
+            }
+            losses[i] = w.parallel * along * along + w.orthogonal * square;
         }
-        losses[i] = w.parallel * along * along + w.orthogonal * square;
-    }
+    });
 }
 
 void best_alphas(const Clustered& data, float* alphas, float* curvatures) {
-    for (int64_t i = 0; i < data.n; i++) {
-        const float* r = data.points + i * data.size;
-        const float* c = data.centers + data.assigned[i] * data.size;
-        const PointWeights w = weights_of(data, i, r);
-        double along = 0.0, norm = 0.0;
-        for (int64_t t = 0; t < data.size; t++) {
-            along += double(r[t]) * c[t];
-            norm += double(c[t]) * c[t];
+    with_size(data.size, [&]<int D>() {
+        const int64_t size = D > 0 ? D : data.size;
+        for (int64_t i = 0; i < data.n; i++) {
+            const float* r = data.points + i * size;
+            const float* c = data.centers + data.assigned[i] * size;
+            const PointWeights w = weights_of<D>(data, i, r);
+            double along = 0.0, norm = 0.0;
+            for (int64_t t = 0; t < size; t++) {
+                along += double(r[t]) * c[t];
+                norm += double(c[t]) * c[t];
+            }
+            const double curvature = w.parallel * along * along + w.orthogonal * norm;
+            const double pull = (data.weights ? data.weights[i] : 1.0) * along;
+            alphas[i] = static_cast<float>(curvature > 0.0 ? pull / curvature : 0.0);
+            curvatures[i] = static_cast<float>(curvature);
         }
-        const double curvature = w.parallel * along * along + w.orthogonal * norm;
-        const double pull = (data.weights ? data.weights[i] : 1.0) * along;
-        alphas[i] = static_cast<float>(curvature > 0.0 ? pull / curvature : 0.0);
-        curvatures[i] = static_cast<float>(curvature);
-    }
+    });
 }
 
 void section_ratios(const float* points, int64_t n, int64_t sections, int64_t size, const float* thresholds,

@@ -55,7 +55,7 @@ def choose_corrections(
             # The curve is flat at its top and the sample small: a cubic through all of it is the better judge.
             recalls = np.polyval(np.polyfit(steps, recalls, 3), steps)
         for step, recall in zip(steps, recalls, strict=True):
-            worth[gain, float(step) * trial.cosine] = recall - WORTH * (gain + (step > 0))
+            worth[gain, float(step) * trial.cosine] = recall - WORTH * (int(gain) + int(step > 0))
     return max(worth, key=lambda choice: worth[choice])
 
 

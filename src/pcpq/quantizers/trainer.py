@@ -21,7 +21,6 @@ from pcpq.clustering import (
     cluster,
     least_squares_centers,
     reseed_empty,
-    total_loss,
 )
 from pcpq.parallel import map_threads
 from pcpq.quantizers.codes import Model
@@ -215,20 +214,23 @@ def refine(
     options: Options, sections: list[Section], clusterings: list[Clusters], scales: Float32Array
 ) -> Float32Array:
     """Codes, then centers, then scales by least squares, in turn; centers then carry length."""
-    before = np.inf
+    before, energy = np.inf, sum(weighted_energy(section) for section in sections)
     for _ in range(REFINE_ROUNDS):
 
-        def improve(j: int, scales: Float32Array = scales) -> tuple[Float64Sums, float]:
+        def improve(j: int, scales: Float32Array = scales) -> Float64Sums:
             section, found = sections[j], clusterings[j]
             found.assigned, levels = assign_pairs(options, section, found.centers, scales[j])
             found.alphas = scales[j][levels]
             reseed_empty(section, found, keep_alphas=True)
             found.centers = least_squares_centers(section, found)
-            return scale_sums(section, found, levels, scales.shape[1]), total_loss(section, found)
+            return scale_sums(section, found, levels, scales.shape[1])
 
-        results = map_threads(improve, range(len(sections)), options.threads)
-        scales = solve_scales(options, np.stack([sums for sums, _ in results]), scales)
-        loss = sum(loss for _, loss in results)
+        sums = np.stack(map_threads(improve, range(len(sections)), options.threads))
+        # The parabolas of all points, added up, at the scales they were encoded with.
+        loss = energy + float(
+            (sums[:, 1] * np.square(scales, dtype=np.float64) - 2 * sums[:, 0] * scales).sum()
+        )
+        scales = solve_scales(options, sums, scales)
         if not loss < (1.0 - TOLERANCE) * before:
             break
         before = loss
@@ -236,6 +238,12 @@ def refine(
 
 
 Float64Sums = NDArray[np.float64]
+
+
+def weighted_energy(section: Section) -> float:
+    """The loss of approximating every point by nothing."""
+    squares = np.einsum("ij,ij->i", section.points, section.points, dtype=np.float64)
+    return float(squares.sum() if section.weights is None else squares @ section.weights)
 
 
 def scale_sums(section: Section, found: Clusters, levels: NDArray[np.uint8], n_scales: int) -> Float64Sums:
