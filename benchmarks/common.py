@@ -89,11 +89,11 @@ class Lists:
 
 
 def make_lists(base: np.ndarray, n_lists: int, seed: int = 0) -> Lists:
-    """k-means on at most 100,000 rows, as many as the peers are trained on."""
+    """k-means on all rows, from seeds drawn from a sample."""
     generator = np.random.default_rng(seed)
-    sample = base[generator.permutation(len(base))[:100_000]]
+    sample = base[generator.permutation(len(base))[:65_536]]
     seeds = choose_seeds(sample, n_lists, "k-means++", generator)
-    centers = cluster(Section(sample), seeds, projective=False, max_iterations=25).centers
+    centers = cluster(Section(base), seeds, projective=False, max_iterations=25).centers
     return Lists(centers, assign(Section(base), centers, projective=False)[0])
 
 
