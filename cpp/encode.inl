@@ -92,7 +92,7 @@ void encode_whole(const EncodeJob& job) {
         const Floats ratio = gather_ratio(job.ratios, job.n, 1, first, 0);
         const Floats slope = divide_or_zero(one - ratio, length);
         for (int sweep = 0; sweep < job.sweeps; sweep++) {
-            Ints changed = broadcast_int(0);
+            bool changed = false;
             for (int64_t j = 0; j < m; j++) {
                 const SectionBook section = section_of(book, j);
                 const Floats others = total - load(errors + j * kLanes);
@@ -114,12 +114,12 @@ void encode_whole(const EncodeJob& job) {
                     moved = moved || stepped || codes[lane] != centers[j * kLanes + lane];
                     centers[j * kLanes + lane] = codes[lane];
                 }
-                if (moved) changed = broadcast_int(-1);
+                changed = changed || moved;
                 store(errors + j * kLanes, error);
                 store(alphas + j * kLanes, best.alpha);
                 put<scale>(job, first, j, best);
             }
-            if (!any(changed)) break;
+            if (!changed) break;
         }
     }
 }

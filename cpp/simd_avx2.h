@@ -59,17 +59,11 @@ inline Floats smaller(Floats a, Floats b) {
 inline Ints less(Floats a, Floats b) {
     return {_mm256_castps_si256(_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ))};
 }
-inline Ints differ(Ints a, Ints b) {
-    return {_mm256_xor_si256(_mm256_cmpeq_epi32(a.v, b.v), _mm256_set1_epi32(-1))};
-}
 inline Floats choose(Ints mask, Floats yes, Floats no) {
     return {_mm256_blendv_ps(no.v, yes.v, _mm256_castsi256_ps(mask.v))};
 }
 inline Ints choose(Ints mask, Ints yes, Ints no) {
     return {_mm256_blendv_epi8(no.v, yes.v, mask.v)};
-}
-inline bool any(Ints mask) {
-    return _mm256_movemask_epi8(mask.v) != 0;
 }
 
 // table[index] in every lane. The table has at least `count` rounded up to 8 readable entries.

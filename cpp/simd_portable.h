@@ -67,19 +67,11 @@ inline Floats smaller(Floats a, Floats b) {
 inline Ints less(Floats a, Floats b) {
     return each_int([&](int i) { return a.v[i] < b.v[i] ? -1 : 0; });
 }
-inline Ints differ(Ints a, Ints b) {
-    return each_int([&](int i) { return a.v[i] != b.v[i] ? -1 : 0; });
-}
 inline Floats choose(Ints mask, Floats yes, Floats no) {
     return each_float([&](int i) { return mask.v[i] ? yes.v[i] : no.v[i]; });
 }
 inline Ints choose(Ints mask, Ints yes, Ints no) {
     return each_int([&](int i) { return mask.v[i] ? yes.v[i] : no.v[i]; });
-}
-inline bool any(Ints mask) {
-    int32_t all = 0;
-    for (int i = 0; i < kLanes; i++) all |= mask.v[i];
-    return all != 0;
 }
 
 inline Floats look_up(const float* table, int, Ints index) {

@@ -76,10 +76,10 @@ class Trial:
         chosen = np.sort(generator.permutation(np.flatnonzero(lengths > 0))[:N_QUERIES])
         unit_queries = asked[chosen] / lengths[chosen, None]
         self.neighbours = min(NEIGHBOURS, max(1, len(points) // 10))
-        self.nearest, self.exact = nearest_rows(unit_queries, directions, chosen if queries is None else None)
+        nearest, self.exact = nearest_rows(unit_queries, directions, chosen if queries is None else None)
 
-        used = np.unique(self.nearest)
-        place = np.searchsorted(used, self.nearest)
+        used = np.unique(nearest)
+        place = np.searchsorted(used, nearest)
         points, directions = points[used], directions[used]
         decoded = decode_working(model, *search_codes(options, model, points, directions))
         self.true_part = pair_products(unit_queries, points, place)  # <q, r>
