@@ -12,6 +12,7 @@ bias are chosen on training rows, or on the other half of the queries where a qu
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import tempfile
@@ -38,25 +39,29 @@ def training_sample(data: Data) -> np.ndarray:
     return np.sort(np.random.default_rng(1).permutation(len(data.base))[:TRAINING_ROWS])
 
 
+ANCHORED: dict[str, Any] = {"gain": True, "bias": "anchor"}
+
+
 def grid() -> Iterator[pcpq.Quantizer]:
     """All six methods for sections of 2, 3 and 4, and QPCPQ at the sizes its rivals have."""
     for size in (2, 3, 4):
         for method in (pcpq.PQ, pcpq.APQ, pcpq.PCPQ, pcpq.APCPQ):
-            yield method(section_size=size, gain=True, bias=True)
+            yield method(section_size=size, **ANCHORED)
         for method in (pcpq.QPCPQ, pcpq.QAPCPQ):
             for n_scales in (8, 16):
-                yield method(section_size=size, n_scales=n_scales, gain=True, bias=True)
+                yield method(section_size=size, n_scales=n_scales, **ANCHORED)
     for size in (2, 4):  # as many codewords as QPCPQ has with 16 centers and 16 scales, but free
-        yield pcpq.PQ(section_size=size, n_centers=256, gain=True, bias=True)
+        yield pcpq.PQ(section_size=size, n_centers=256, **ANCHORED)
     for size, n_centers, n_scales in ((2, 8, 2), (2, 16, 2), (2, 16, 4), (3, 16, 4), (3, 32, 4), (2, 32, 8)):
-        yield pcpq.QPCPQ(section_size=size, n_centers=n_centers, n_scales=n_scales, gain=True, bias=True)
+        yield pcpq.QPCPQ(section_size=size, n_centers=n_centers, n_scales=n_scales, **ANCHORED)
+    yield from five({"gain": True, "bias": True})
 
 
-def sampled_grid() -> Iterator[pcpq.Quantizer]:
-    """What is fitted with a sample of queries as well."""
-    yield pcpq.PQ(section_size=2, gain=True, bias=True)
+def five(corrections: dict[str, Any]) -> Iterator[pcpq.Quantizer]:
+    """The codes that are also measured otherwise: with a bias along the vector, with a sample of queries."""
+    yield pcpq.PQ(section_size=2, **corrections)
     for size, n_scales in ((2, 8), (2, 16), (3, 8), (4, 8)):
-        yield pcpq.QPCPQ(section_size=size, n_scales=n_scales, gain=True, bias=True)
+        yield pcpq.QPCPQ(section_size=size, n_scales=n_scales, **corrections)
 
 
 def best_estimates(
@@ -72,8 +77,11 @@ def best_estimates(
     for start in range(0, len(queries), 50):
         some = queries[start : start + 50]
         scores = some @ decoded.T
-        scores += (some @ lists.centers.T)[:, lists.assigned]
-        if codes.biases is not None:
+        anchors = (some @ lists.centers.T)[:, lists.assigned]
+        scores += anchors
+        if codes.biases is not None and quantizer.model_.anchored:
+            scores += anchors * codes.biases.astype(np.float32)
+        elif codes.biases is not None:
             lengths = np.linalg.norm(some, axis=1, keepdims=True) * np.float32(quantizer.unit_)
             scores += lengths * codes.biases.astype(np.float32)
         found.append(ordered_rows(scores, 100))
@@ -143,7 +151,7 @@ def accuracy(folder: Path, names: list[str], only: str | None) -> None:
             lists = make_lists(data.base, n_lists)
             ours = [with_recall(data, measure(data, lists, quantizer)) for quantizer in grid()]
             ours += [
-                with_recall(data, measure(data, lists, quantizer, data.tune)) for quantizer in sampled_grid()
+                with_recall(data, measure(data, lists, quantizer, data.tune)) for quantizer in five(ANCHORED)
             ]
             new |= {"environment": environment(), "ours": ours}
         if only != "ours":
@@ -322,7 +330,7 @@ def training_choices() -> Iterator[pcpq.Quantizer]:
     yield pcpq.APQ(**plain, encoding="whole")
     # Gain, bias, scales, and the paper to the letter.
     for method in (pcpq.PQ, pcpq.QPCPQ):
-        for gain, bias in ((False, False), (True, False), (False, True), (True, True)):
+        for gain, bias in itertools.product((False, True), (False, True, "anchor")):
             yield method(section_size=4, gain=gain, bias=bias)
     for method in (pcpq.PQ, pcpq.QPCPQ, pcpq.APQ, pcpq.QAPCPQ):
         yield method(section_size=4, paper=True)

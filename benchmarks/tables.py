@@ -44,7 +44,8 @@ def short(method: str) -> str:
     parts = [given.get("section_size", "4"), given.get("n_centers", "16")]
     if name.startswith("Q"):
         parts.append(given.get("n_scales", "16"))
-    return f"{name} {'/'.join(parts)}"
+    along_vector = ", bias along x" if given.get("bias") == "True" else ""
+    return f"{name} {'/'.join(parts)}{along_vector}"
 
 
 def all_rows(name: str) -> list[dict[str, Any]]:
@@ -95,7 +96,7 @@ def six() -> str:
             for name in SETS
         }
         for label in sets["glove"]:
-            if re.fullmatch(r"Q?A?(PC)?PQ [234]/16(/8|/16)?", label):
+            if re.fullmatch(r"Q?A?(PC)?PQ [234]/16(/8|/16)?(, bias along x)?", label):
                 rows = [sets[name][label] for name in SETS]
                 cells = [f"{row['bytes']:.0f} B {recalls(row)}" for row in rows]
                 lines.append((label + (", query sample" if sampled else ""), *cells))

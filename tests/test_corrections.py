@@ -11,16 +11,17 @@ def words():
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def recall(quantizer, words):
+def recall(quantizer, words, anchored=False):
     """10@10 of the residuals to the mean vector, on rows that were not trained on."""
     mean = words[:4000].mean(axis=0)
     quantizer.fit(words[:4000] - mean, directions=words[:4000])
     codes = quantizer.encode(words - mean, directions=words)
     queries = words[5500:]
-    exact, estimates = (
-        queries @ words[:5500].T,
-        quantizer.scores(queries, codes[:5500]) + (queries @ mean)[:, None],
-    )
+    exact = queries @ words[:5500].T
+    if anchored:
+        estimates = quantizer.scores(queries, codes[:5500], anchors=mean)
+    else:
+        estimates = quantizer.scores(queries, codes[:5500]) + (queries @ mean)[:, None]
     top, found = (np.argpartition(-scores, 9, axis=1)[:, :10] for scores in (exact, estimates))
     return np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(top, found, strict=True)])
 
@@ -30,6 +31,12 @@ def test_gain_and_bias_raise_recall_on_real_words(method, words):
     plain = recall(method(section_size=4, gain=False, bias=False), words)
     corrected = recall(method(section_size=4, gain=True, bias=True), words)
     assert corrected > plain + 0.02
+
+
+@pytest.mark.parametrize("method", [pcpq.PQ, pcpq.QPCPQ])
+def test_an_anchored_bias_raises_recall_on_real_words(method, words):
+    gain_only = recall(method(section_size=4, gain=True, bias=False), words)
+    assert recall(method(section_size=4, gain=True, bias="anchor"), words, anchored=True) > gain_only + 0.01
 
 
 def test_auto_takes_what_helps(words):

@@ -5,7 +5,7 @@ import pytest
 import reference
 
 import pcpq
-from pcpq.quantizers.encoder import corrections
+from pcpq.quantizers.encoder import anchored_corrections, corrections
 from pcpq.quantizers.loss import anisotropic_weights
 
 PLAIN = {"gain": False, "bias": False}
@@ -135,6 +135,33 @@ def test_the_bias_makes_the_estimate_exact_along_the_direction(clustered_vectors
     exact = np.einsum("ij,ij->i", directions[:200], clustered_vectors[:200])
     left = exact - np.diag(biased)
     assert np.allclose(left, (1 - weight) * (exact - np.diag(plain)), atol=2e-3 * np.abs(exact).max())
+
+
+def test_an_anchored_bias_makes_the_estimate_exact_in_the_plane_of_anchor_and_vector(
+    clustered_vectors, generator
+):
+    anchors = generator.normal(size=clustered_vectors.shape).astype(np.float32)
+    quantizer = pcpq.PQ(section_size=4, gain=True, bias="anchor").fit(
+        clustered_vectors, directions=clustered_vectors + anchors
+    )
+    rows, anchors = clustered_vectors[:200], anchors[:200]
+    codes = quantizer.encode(rows, directions=rows + anchors)
+    for along_anchor, along_vector in ((1, 0), (0, 1), (2, -1)):
+        queries = along_anchor * anchors + along_vector * rows
+        exact = np.einsum("ij,ij->i", queries, rows + anchors)
+        estimates = np.diag(quantizer.scores(queries, codes, anchors=anchors))
+        assert np.allclose(estimates, exact, atol=4e-3 * np.abs(exact).max())
+
+
+def test_an_anchored_bias_is_defined_where_anchor_and_vector_have_no_plane():
+    points = np.array([[1.0, 0], [1, 0], [0, 0], [1, 0], [1e-20, 0]], np.float32)
+    anchors = np.array([[2.0, 0], [0, 0], [1, 0], [0, 1], [1e18, 1e18]], np.float32)
+    decoded = np.array([[0.5, 0.1], [0.5, 0], [1, 1], [-1, 0], [1, 1]], np.float32)
+    gains, biases = anchored_corrections(points, anchors, decoded, True)
+    assert np.array_equal(gains[:4], np.array([2, 2, 1, 1], np.float16))
+    assert biases[1] == 0
+    assert np.isfinite(gains).all()
+    assert np.isfinite(biases).all()
 
 
 def test_gains_stay_in_their_range_and_are_one_where_they_make_no_sense():

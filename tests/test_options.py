@@ -20,7 +20,7 @@ import pcpq
         (pcpq.APQ(encoding="half"), "encoding is 'half'; expected one of 'whole', 'section'"),
         (pcpq.PQ(init="kmeans"), "init is 'kmeans'; expected one of 'k-means.*', 'random', 'symmetric'"),
         (pcpq.PQ(gain="yes"), "gain is 'yes'; expected one of True, False, 'auto'"),
-        (pcpq.PQ(bias=2), "bias is 2; expected one of True, False, 'auto'"),
+        (pcpq.PQ(bias=2), "bias is 2; expected one of True, False, 'auto', 'anchor'"),
         (pcpq.PQ(refine="maybe"), "refine is 'maybe'"),
         (pcpq.PQ(paper="yes"), "paper is 'yes'; expected one of True, False"),
         (pcpq.PQ(norm_scale=3), "norm_scale is 3"),

@@ -55,6 +55,28 @@ def test_scores_agree_with_decoded_vectors_for_every_kind_of_scale(quantizer, cl
     assert np.allclose(quantizer.scores(queries, codes), expected, atol=1e-5 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("bias", [False, True, "anchor"])
+def test_scores_with_anchors_are_those_of_the_whole_vectors(bias, clustered_vectors, generator):
+    rows, queries = clustered_vectors[:200], generator.normal(size=(5, 24)).astype(np.float32)
+    quantizer = pcpq.QPCPQ(section_size=4, gain=True, bias=bias).fit(clustered_vectors, clustered_vectors + 1)
+    codes = quantizer.encode(rows, directions=rows + 1)
+    share = 1 + codes.biases.astype(float) if bias == "anchor" else 1
+    rest = pcpq.Codes(codes.centers, codes.scales, codes.gains, None if bias == "anchor" else codes.biases)
+    expected = expected_scores(quantizer, rest, queries) + queries.sum(axis=1, dtype=float)[:, None] * share
+    for anchors in (np.ones(24), np.ones((200, 24))):
+        scores = quantizer.scores(queries, codes, anchors=anchors)
+        assert np.allclose(scores, expected, atol=1e-5 * np.abs(expected).max())
+
+
+def test_anchors_that_are_missing_or_do_not_match_are_named(clustered_vectors):
+    quantizer = pcpq.PQ(section_size=4, bias="anchor").fit(clustered_vectors, clustered_vectors + 1)
+    codes = quantizer.encode(clustered_vectors[:9], directions=clustered_vectors[:9] + 1)
+    with pytest.raises(ValueError, match="scores needs anchors"):
+        quantizer.scores(clustered_vectors[:2], codes)
+    with pytest.raises(ValueError, match="3 anchors do not match 9 codes"):
+        quantizer.scores(clustered_vectors[:2], codes, anchors=clustered_vectors[:3])
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_decoding_is_alpha_times_center(method, clustered_vectors):
     quantizer = method(section_size=4, gain=False, bias=False).fit(clustered_vectors)

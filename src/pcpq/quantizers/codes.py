@@ -23,7 +23,8 @@ class Codes:
     scales : (n, m) uint8, index of the scale of every section; (n, 1) uint8 with one scale a vector;
         (n, m) float32, the scale itself, where it is exact; None where there is none.
     gains : (n,) float16 or None, factor of the estimated inner product.
-    biases : (n,) float16 or None, in units of the quantizer's `unit_`: added to it, times the query's length.
+    biases : (n,) float16 or None: added to it, in units of the quantizer's `unit_`, times the query's length;
+        with bias="anchor" a plain number, times <query, anchor>.
     """
 
     centers: NDArray[np.unsignedinteger[Any]]
@@ -66,6 +67,7 @@ class Model:
     vector_threshold: float = 0.0
     gain: bool = False
     bias_weight: float = 0.0  # 0: no bias
+    anchored: bool = False  # the bias is times <query, anchor>
 
     @property
     def code_dtype(self) -> type[np.unsignedinteger[Any]]:

@@ -35,6 +35,8 @@ def choose_corrections(
 
     Without queries some rows of `directions` stand in for them, each left out of its own answer.
     """
+    if options.bias == "anchor":  # exact where it applies, with nothing to choose
+        return options.gain is not False, 1.0
     gains = [False, True] if options.gain == "auto" else [bool(options.gain)]
     may_bias = options.bias is True or options.bias == "auto"
     if gains == [False] and not may_bias:

@@ -122,7 +122,10 @@ def encode(
             codes.scales[rows] = scales
         if codes.gains is not None or codes.biases is not None:
             decoded = decode_working(model, centers, scales)
-            gains, biases = corrections(points, towards, decoded, model.gain, model.bias_weight)
+            if model.anchored:
+                gains, biases = anchored_corrections(points, towards - points, decoded, model.gain)
+            else:
+                gains, biases = corrections(points, towards, decoded, model.gain, model.bias_weight)
             if codes.gains is not None:
                 codes.gains[rows] = gains
             if codes.biases is not None:
@@ -166,16 +169,58 @@ def corrections(
     """
     gains = np.ones(len(points), np.float16)
     if gain:
-        square = np.einsum("ij,ij->i", points, points)
-        agreement = np.einsum("ij,ij->i", points, decoded)
-        ratio = np.divide(square, agreement, out=np.ones_like(square), where=agreement > 0)
-        gains = np.clip(ratio, 0.25, 4.0).astype(np.float16)
+        gains = as_gains(row_products(points, points), row_products(points, decoded))
     biases = np.zeros(len(points), np.float16)
     if bias_weight:
-        missing = np.einsum("ij,ij->i", directions, points)
-        missing -= gains.astype(np.float32) * np.einsum("ij,ij->i", directions, decoded)
-        norms = row_norms(directions)
-        parallel = np.divide(missing, norms, out=np.zeros_like(missing), where=norms > 0)
-        largest = float(np.finfo(np.float16).max)
-        biases = np.clip(bias_weight * parallel, -largest, largest).astype(np.float16)
+        missing = row_products(directions, points) - gains * row_products(directions, decoded)
+        biases = as_biases(bias_weight * missing, row_norms(directions))
     return gains, biases
+
+
+# Under this share of its greatest value the plane's determinant says that anchor and vector are one line.
+NO_PLANE = 0.1
+
+
+def anchored_corrections(
+    points: Float32Array, anchors: Float32Array, decoded: Float32Array, gain: bool
+) -> tuple[NDArray[np.float16], NDArray[np.float16]]:
+    """The two numbers a vector that make its estimate exact in the plane of its anchor c and its r.
+
+    <q, c + r> is estimated by (1 + b) <q, c> + g <q, r^>. Exact for q = c and for q = r means
+        b <c, c> + g <c, r^> = <c, r>
+        b <r, c> + g <r, r^> = <r, r>
+    with the gain in [1/4, 4]. Where c and r are one line the gain is that of r alone. The bias is made with the
+    gain as rounded to float16, so it mends that rounding too.
+    """
+    anchor_square, anchor_along = row_products(anchors, anchors), row_products(anchors, points)
+    anchor_decoded = row_products(anchors, decoded)
+    gains = np.ones(len(points), np.float16)
+    if gain:
+        square, agreement = row_products(points, points), row_products(points, decoded)
+        determinant = anchor_square * agreement - anchor_along * anchor_decoded
+        plane = determinant > NO_PLANE * anchor_square * np.abs(agreement)
+        gains = as_gains(
+            np.where(plane, anchor_square * square - np.square(anchor_along), square),
+            np.where(plane, determinant, agreement),
+        )
+    return gains, as_biases(anchor_along - gains * anchor_decoded, anchor_square)
+
+
+def row_products(left: Float32Array, right: Float32Array) -> NDArray[np.float64]:
+    """(n,) inner products of rows; float64, for products of them to come."""
+    products: NDArray[np.float64] = np.einsum("ij,ij->i", left, right).astype(np.float64)
+    return products
+
+
+def as_gains(wanted: NDArray[np.float64], had: NDArray[np.float64]) -> NDArray[np.float16]:
+    """wanted / had between 1/4 and 4; 1 where there is nothing to enlarge."""
+    ratios = np.divide(wanted, had, out=np.ones_like(wanted), where=had > 0)
+    return np.clip(ratios, 0.25, 4.0).astype(np.float16)
+
+
+def as_biases(missing: NDArray[np.float64], lengths: NDArray[Any]) -> NDArray[np.float16]:
+    """missing / lengths within float16; 0 where the length is."""
+    largest = float(np.finfo(np.float16).max)
+    parallel = np.divide(missing, lengths, out=np.zeros_like(missing), where=lengths > 0)
+    biases: NDArray[np.float16] = np.clip(parallel, -largest, largest).astype(np.float16)
+    return biases

@@ -40,7 +40,8 @@ class Quantizer:
     gain : store a factor a vector that makes the estimate exact along the vector itself (2 bytes);
         "auto" decides on a sample
     bias : store a term a vector that makes the estimate exact for queries along `directions` (2 bytes);
-        "auto" decides on a sample
+        "auto" decides on a sample. "anchor": exact for queries along the anchor, directions - vectors, the part
+        that was subtracted; better where `scores` is told the anchors, and with nothing to decide
     paper : follow the paper's text to the letter in every parameter left at "auto"
     max_iterations : rounds of clustering, at most
     training_rows : rows that `fit` looks at, drawn at random; None: 65,536, or 40 a center if that is more
@@ -106,7 +107,8 @@ class Quantizer:
             asked = layout.pad(asked)
         trained = train(options, layout, unit, points, towards, whitening)
         gain, weight = choose_corrections(options, trained.model, points, towards, asked, generator)
-        self.model_ = replace(trained.model, gain=gain, bias_weight=weight)
+        anchored = options.bias == "anchor"
+        self.model_ = replace(trained.model, gain=gain, bias_weight=weight, anchored=anchored)
         self.losses_ = trained.losses
         self.n_features_in_ = vectors.shape[1]
         self._options = options
@@ -129,10 +131,16 @@ class Quantizer:
         decoded *= np.float32(model.unit)
         return model.layout.unpad(decoded)
 
-    def scores(self, queries: Any, codes: Codes) -> Float32Array:
-        """(n_queries, n) float32, estimated inner products by table look-up; (n,) for a 1-D query."""
+    def scores(self, queries: Any, codes: Codes, anchors: Any = None) -> Float32Array:
+        """(n_queries, n) float32, estimated inner products by table look-up; (n,) for a 1-D query.
+
+        `anchors`, (n, d) or (d,), is what was subtracted from the vectors before encoding: scores are then
+        those of the vectors before that, as a whole.
+        """
         model = self._fitted()
         self._check_codes(codes)
+        if anchors is None and model.anchored:
+            raise ValueError("bias='anchor' is a part of the anchor's score: scores needs anchors")
         queries = np.asarray(queries)
         single = queries.ndim == 1
         rows = as_vectors(queries[None] if single else queries, "queries", model.layout.dimensions)
@@ -140,6 +148,11 @@ class Quantizer:
         padded = model.layout.pad(working_rows(rows, unit, "queries"))
         scores = scorer.scores(model, padded, codes, self.threads)
         scores *= np.float32(unit)
+        if anchors is not None:
+            anchors = as_vectors(np.atleast_2d(anchors), "anchors", model.layout.dimensions)
+            if len(anchors) not in (1, len(codes)):
+                raise ValueError(f"{len(anchors)} anchors do not match {len(codes)} codes")
+            scores += scorer.anchor_scores(model, rows, anchors, codes)
         return scores[0] if single else scores
 
     @property

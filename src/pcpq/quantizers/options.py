@@ -34,7 +34,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "shared_scales": (True, False),
     "encoding": ("whole", "section"),
     "gain": (True, False, "auto"),
-    "bias": (True, False, "auto"),
+    "bias": (True, False, "auto", "anchor"),
     "scales_per": ("section", "vector"),
     "norm_scale": (True, False),
     "paper": (True, False),

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq import _core
-from pcpq.arrays import Float32Array
+from pcpq.arrays import Float32Array, FloatArray
 from pcpq.parallel import map_threads
 from pcpq.quantizers.codes import Codes, Model
 from pcpq.quantizers.encoder import split_scales
@@ -35,7 +35,7 @@ def scores(model: Model, queries: Float32Array, codes: Codes, threads: int | Non
     arguments = score_arguments(model, codes)
     factors = vector_factors(model, codes)
     lengths = np.sqrt(np.einsum("ij,ij->i", queries, queries, dtype=np.float64)).astype(np.float32)
-    biases = None if codes.biases is None else codes.biases.astype(np.float32)
+    biases = None if codes.biases is None or model.anchored else codes.biases.astype(np.float32)
 
     def score_some(rows: slice) -> None:
         part = out[rows]
@@ -49,6 +49,14 @@ def scores(model: Model, queries: Float32Array, codes: Codes, threads: int | Non
     starts = range(0, len(queries), QUERIES_TOGETHER)
     map_threads(score_some, [slice(start, start + QUERIES_TOGETHER) for start in starts], threads)
     return out
+
+
+def anchor_scores(model: Model, queries: FloatArray, anchors: FloatArray, codes: Codes) -> Float32Array:
+    """(n_queries, n) the anchors' part of the scores, with the bias where that is a share of it."""
+    products: Float32Array = np.asarray(queries, np.float32) @ np.asarray(anchors, np.float32).T
+    if model.anchored and codes.biases is not None:
+        products = products * (np.float32(1) + codes.biases.astype(np.float32))
+    return np.broadcast_to(products, (len(queries), len(codes)))
 
 
 def vector_factors(model: Model, codes: Codes) -> NDArray[np.float32] | None:
