@@ -12,7 +12,7 @@ SOURCES = pyproject.toml CMakeLists.txt $(shell find src cpp -type f -not -name 
 CPP = $(wildcard cpp/*.cpp cpp/*.h cpp/*.inl)
 SANITIZED = build/sanitized
 KERNEL_TESTS = tests/test_kernels.py tests/test_clustering.py tests/test_encoder.py tests/test_scorer.py \
-               tests/test_scales.py tests/test_loss.py tests/test_extremes.py
+               tests/test_scales.py tests/test_loss.py tests/test_extremes.py tests/test_index.py
 
 .PHONY: demo test lint symbols sanitize stub format clean
 

@@ -1,41 +1,23 @@
 // The native boundary: checks shapes, releases the GIL, calls a kernel. No logic, no state.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdlib>
-#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "boundary.h"
 #include "codebook.h"
 #include "kernels.h"
 #include "scoring.h"
 #include "training.h"
 
-namespace nb = nanobind;
 using namespace nb::literals;
 using namespace pcpq;
 
 namespace {
-
-template <class T, int rank>
-using Array = nb::ndarray<T, nb::numpy, nb::ndim<rank>, nb::c_contig, nb::device::cpu>;
-template <class T, int rank>
-using Maybe = std::optional<Array<T, rank>>;
-
-void require(bool fits, const char* what) {
-    if (!fits) throw nb::value_error(what);
-}
-
-template <class Optional>
-auto data_or_null(const Optional& array) -> decltype(array->data()) {
-    return array ? array->data() : nullptr;
-}
 
 // Without a way out of the loop, so that it runs eight or more at a time.
 template <class Code>
@@ -350,4 +332,5 @@ NB_MODULE(_core, m) {
     bind_scoring<uint16_t>(m);
 
     if (const char* wanted = std::getenv("PCPQ_SIMD")) choose_level(wanted);
+    bind_search(m);
 }

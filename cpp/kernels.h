@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "search.h"
+
 namespace pcpq {
 
 enum class Loss { isotropic, section, whole };
@@ -50,6 +52,7 @@ struct Kernels {
     // Points lie in groups of eight, (n / 8, D, 8), n a multiple of 8.
     void (*nearer)(const float* points, int64_t n, int64_t size, const float* center, bool signed_too,
                    float* distances);
+    SearchKernels search;
 };
 
 const Kernels& portable_kernels();

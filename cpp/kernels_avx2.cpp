@@ -1,14 +1,23 @@
+#include "bytes_avx2.h"
+#include "half.h"
 #include "kernels.h"
 #include "simd_avx2.h"
-// after the SIMD types they are written in:
-#include "best_code.inl"
-#include "encode.inl"
-#include "seeding.inl"
-
+// after the SIMD types they are written in, in the namespace of what they implement:
 namespace pcpq {
+#include "best_code.inl"
+#include "coarse.inl"
+#include "encode.inl"
+#include "rescore.inl"
+#include "scan.inl"
+#include "seeding.inl"
+#include "tables.inl"
 
 const Kernels& avx2_kernels() {
-    static constexpr Kernels table{"avx2", encode, nearer};
+    static constexpr Kernels table{
+        "avx2",
+        encode,
+        nearer,
+        {score_lists, rank_lists, cut_keys, multiply_centers, make_table, scan_any<1>, scan_any<4>, kept_scores}};
     return table;
 }
 

@@ -26,6 +26,12 @@ inline Ints broadcast_int(int32_t x) {
 inline Floats load(const float* p) {
     return {_mm256_loadu_ps(p)};
 }
+inline Floats load(const int16_t* p) {
+    return {_mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))};
+}
+inline Floats load(const int8_t* p) {
+    return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))))};
+}
 inline void store(float* p, Floats a) {
     _mm256_storeu_ps(p, a.v);
 }

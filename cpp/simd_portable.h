@@ -37,6 +37,12 @@ inline Ints broadcast_int(int32_t x) {
 inline Floats load(const float* p) {
     return each_float([=](int i) { return p[i]; });
 }
+inline Floats load(const int16_t* p) {
+    return each_float([=](int i) { return static_cast<float>(p[i]); });
+}
+inline Floats load(const int8_t* p) {
+    return each_float([=](int i) { return static_cast<float>(p[i]); });
+}
 inline void store(float* p, Floats a) {
     for (int i = 0; i < kLanes; i++) p[i] = a.v[i];
 }

@@ -10,7 +10,7 @@
 namespace pcpq {
 namespace {
 
-constexpr int64_t kBlock = 256;
+constexpr int64_t kDrawBlock = 256;
 
 // Calls f.operator()<D>() with D the section's size if it is small, else 0: short loops unroll.
 template <class Function>
@@ -67,11 +67,11 @@ void mirror(double* matrices, int64_t count, int64_t size) {
 
 // The first point whose running sum of distances passes the target, by blocks and then by points.
 int64_t draw(const std::vector<float>& distances, int64_t n, double uniform) {
-    std::vector<double> blocks((n + kBlock - 1) / kBlock);
+    std::vector<double> blocks((n + kDrawBlock - 1) / kDrawBlock);
     double total = 0.0;
     for (size_t b = 0; b < blocks.size(); b++) {
-        const int64_t stop = std::min<int64_t>(n, (b + 1) * kBlock);
-        for (int64_t i = b * kBlock; i < stop; i++) blocks[b] += distances[i];
+        const int64_t stop = std::min<int64_t>(n, (b + 1) * kDrawBlock);
+        for (int64_t i = b * kDrawBlock; i < stop; i++) blocks[b] += distances[i];
         total += blocks[b];
     }
     // Every point is a seed already: any will do.
@@ -79,7 +79,7 @@ int64_t draw(const std::vector<float>& distances, int64_t n, double uniform) {
     double rest = uniform * total;
     size_t b = 0;
     while (b + 1 < blocks.size() && rest >= blocks[b]) rest -= blocks[b++];
-    const int64_t start = b * kBlock, stop = std::min<int64_t>(n, start + kBlock);
+    const int64_t start = b * kDrawBlock, stop = std::min<int64_t>(n, start + kDrawBlock);
     int64_t last = start;
     for (int64_t i = start; i < stop; i++) {
         if (distances[i] > 0.0f) last = i;

@@ -3,15 +3,35 @@
 The way of a vector, in the order of the modules:
 
 arrays.py      vectors in: dtype, shape, finiteness, unit
+streams.py     arrays, memory maps and iterators, batch by batch
+partition.py   lists: fit, assign, and what ranks them
 sections.py    d coordinates cut into m sections
 clustering.py  plain and projective clustering of one section
 quantizers/    codes: loss, scales, trainer, encoder, scorer, the six named classes
+packing.py     codes as blocks of 32
+rerank.py      vectors kept to judge candidates by
+scan.py        the arrays that a search reads, and its native call
+index.py       Index and build, which compose the above
 datasets.py    the word vectors that come with the package
 """
 
 from pcpq.errors import NotFittedError
+from pcpq.index import Index, Result, build
 from pcpq.quantizers import APCPQ, APQ, PCPQ, PQ, QAPCPQ, QPCPQ, Codes, Quantizer
 
 __version__ = "0.1.0"
 
-__all__ = ["APCPQ", "APQ", "PCPQ", "PQ", "QAPCPQ", "QPCPQ", "Codes", "NotFittedError", "Quantizer"]
+__all__ = [
+    "APCPQ",
+    "APQ",
+    "PCPQ",
+    "PQ",
+    "QAPCPQ",
+    "QPCPQ",
+    "Codes",
+    "Index",
+    "NotFittedError",
+    "Quantizer",
+    "Result",
+    "build",
+]

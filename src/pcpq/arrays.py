@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.floating[Any]]
 Float32Array = NDArray[np.float32]
+Ids = NDArray[np.int64]
 
 # A batch is converted, checked and encoded at once: large enough that Python does not show, small enough
 # that all threads together stay under 256 MB at some 30 bytes an element.
@@ -94,3 +95,34 @@ def batches(n: int, dimensions: int, threads: int) -> Iterator[slice]:
     rows = max(64, min(BATCH_ELEMENTS, ALL_BATCHES_ELEMENTS // threads) // dimensions)
     for start in range(0, n, rows):
         yield slice(start, min(n, start + rows))
+
+
+def unit_rows(vectors: FloatArray, name: str, first_row: int) -> Float32Array:
+    """Rows of length 1; a zero row has no direction and is refused by its number."""
+    rows = working_rows(vectors, typical_unit(vectors, name), name, first_row)
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    if not lengths.all():
+        row = first_row + int(np.flatnonzero(lengths == 0)[0])
+        raise ValueError(f"{name}[{row}] is zero; it has no direction, which cosine needs")
+    rows /= lengths[:, None].astype(np.float32)
+    return rows
+
+
+def as_ids(ids: Any, count: int) -> Ids:
+    """(count,) int64, or a ValueError."""
+    given = np.asarray(ids)
+    if given.shape != (count,):
+        raise ValueError(f"ids have shape {given.shape}; expected ({count},), one a vector")
+    if given.dtype.kind not in "iu":
+        raise ValueError(f"ids have dtype {given.dtype}; expected integers")
+    return given.astype(np.int64)
+
+
+def refuse_duplicates(ids: Ids) -> None:
+    """A ValueError that names the first id given twice, or a negative one."""
+    ordered = np.sort(ids)
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    if len(twice):
+        raise ValueError(f"id {twice[0]} is given twice")
+    if len(ordered) and ordered[0] < 0:
+        raise ValueError(f"id {ordered[0]} is negative; -1 stands for no result")

@@ -1,0 +1,132 @@
+// 32 bytes or 16 words at a time on AVX2: what the scan is written in. bytes_portable.h has the same names.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace {
+
+struct Bytes {
+    __m256i v;
+};
+struct Words {
+    __m256i v;
+};
+
+inline Bytes load_bytes(const uint8_t* p) {
+    return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))};
+}
+inline Words load_words(const uint16_t* p) {
+    return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))};
+}
+inline void store_words(uint16_t* p, Words a) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.v);
+}
+inline Words broadcast_word(uint16_t x) {
+    return {_mm256_set1_epi16(static_cast<int16_t>(x))};
+}
+
+inline Bytes low_nibbles(Bytes a) {
+    return {_mm256_and_si256(a.v, _mm256_set1_epi8(15))};
+}
+inline Bytes high_nibbles(Bytes a) {
+    return {_mm256_and_si256(_mm256_srli_epi16(a.v, 4), _mm256_set1_epi8(15))};
+}
+// table[index] for 32 indices under 16.
+inline Bytes look_up(const uint8_t* table, Bytes index) {
+    const __m128i entries = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+    return {_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(entries), index.v)};
+}
+inline Bytes add_bytes(Bytes a, Bytes b) {
+    return {_mm256_add_epi8(a.v, b.v)};
+}
+inline Words as_words(Bytes a) {
+    return {a.v};
+}
+inline Bytes as_bytes(Words a) {
+    return {a.v};
+}
+
+inline Words operator+(Words a, Words b) {
+    return {_mm256_add_epi16(a.v, b.v)};
+}
+inline Words operator-(Words a, Words b) {
+    return {_mm256_sub_epi16(a.v, b.v)};
+}
+// Keeps a sum in its register: compilers load ahead and then spill what is added to all the time.
+inline void hold(Words& a) {
+    asm volatile("" : "+x"(a.v));
+}
+inline Words high_bytes(Words a) {
+    return {_mm256_srli_epi16(a.v, 8)};
+}
+inline Words times_256(Words a) {
+    return {_mm256_slli_epi16(a.v, 8)};
+}
+
+// Words 2i and 2i + 1 of the result are bytes i of a and of b; low: points 0-7 and 16-23, high: the others.
+inline Bytes interleave_low(Bytes a, Bytes b) {
+    return {_mm256_unpacklo_epi8(a.v, b.v)};
+}
+inline Bytes interleave_high(Bytes a, Bytes b) {
+    return {_mm256_unpackhi_epi8(a.v, b.v)};
+}
+// a[2i] b[2i] + a[2i+1] b[2i+1], a unsigned, b signed and at most 64 in size (the sum then fits a word).
+inline Words multiply_pairs(Bytes a, Bytes b) {
+    return {_mm256_maddubs_epi16(a.v, b.v)};
+}
+
+// Even and odd rows to the order that interleaving bytes leaves.
+inline Words interleave_low(Words even, Words odd) {
+    return {_mm256_unpacklo_epi16(even.v, odd.v)};
+}
+inline Words interleave_high(Words even, Words odd) {
+    return {_mm256_unpackhi_epi16(even.v, odd.v)};
+}
+
+// All ones where a >= b, unsigned.
+inline Words at_least(Words a, Words b) {
+    return {_mm256_cmpeq_epi16(_mm256_max_epu16(a.v, b.v), a.v)};
+}
+// One bit a point from masks of the even and of the odd points.
+inline uint32_t bits_of_even_odd(Words even, Words odd) {
+    return static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_blendv_epi8(even.v, odd.v, _mm256_set1_epi16(-256))));
+}
+// One bit a point from masks in the order that interleaving leaves.
+inline uint32_t bits_of_low_high(Words low, Words high) {
+    return static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_packs_epi16(low.v, high.v)));
+}
+
+// acc[i] + row[2i] x + row[2i+1] y for eight lists i; `pair` holds x in its low half and y in its high.
+struct Sums {
+    __m256i v;
+};
+inline Sums no_sums() {
+    return {_mm256_setzero_si256()};
+}
+inline Sums add_pair(Sums acc, const int16_t* row, int32_t pair) {
+    const __m256i values = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row));
+    return {_mm256_add_epi32(acc.v, _mm256_madd_epi16(values, _mm256_set1_epi32(pair)))};
+}
+inline Sums add_sums(Sums a, Sums b) {
+    return {_mm256_add_epi32(a.v, b.v)};
+}
+inline void store_sums(int32_t* p, Sums a) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.v);
+}
+
+// How many of n keys (a multiple of 8) are above x.
+inline int64_t count_above(const int32_t* keys, int64_t n, int32_t x) {
+    __m256i count = _mm256_setzero_si256();
+    const __m256i bound = _mm256_set1_epi32(x);
+    for (int64_t i = 0; i < n; i += 8) {
+        const __m256i some = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(keys + i));
+        count = _mm256_sub_epi32(count, _mm256_cmpgt_epi32(some, bound));
+    }
+    int32_t lanes[8];
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes), count);
+    return int64_t{lanes[0]} + lanes[1] + lanes[2] + lanes[3] + lanes[4] + lanes[5] + lanes[6] + lanes[7];
+}
+
+}  // namespace

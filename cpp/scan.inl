@@ -1,0 +1,129 @@
+// Sums of table entries over a block of 32 rows, for one query or four, in 16-bit integers.
+//
+// Plain codes: a byte holds the centers of two sections; four look-ups are added in 8 bits before they are
+// widened. Scaled codes: the product of two 16-entry tables, eta of the query and the steps of the scale.
+
+namespace {
+
+// 32 sums, even rows and odd rows, or in the order that interleaving leaves.
+struct BlockSums {
+    Words first, second;
+};
+
+template <bool scaled>
+inline uint32_t reaching(const BlockSums& sums, Words limit) {
+    const Words a = at_least(sums.first, limit), b = at_least(sums.second, limit);
+    return scaled ? bits_of_low_high(a, b) : bits_of_even_odd(a, b);
+}
+
+// Rows 0-7, 16-23, 8-15, 24-31.
+template <bool scaled>
+inline void store_sums(const BlockSums& sums, uint16_t* out) {
+    store_words(out, scaled ? sums.first : interleave_low(sums.first, sums.second));
+    store_words(out + 16, scaled ? sums.second : interleave_high(sums.first, sums.second));
+}
+inline int place_of(int row) {
+    return (row & 7) | (row & 8) << 1 | (row & 16) >> 1;
+}
+
+template <int Q>
+inline void sum_plain(const uint8_t* block, int64_t quads, Scan* const* scans, BlockSums* sums) {
+    for (int q = 0; q < Q; q++) sums[q] = {broadcast_word(0), broadcast_word(0)};
+    for (int64_t i = 0; i < quads; i++) {
+        const Bytes ab = load_bytes(block + i * 64), cd = load_bytes(block + i * 64 + 32);
+        const Bytes a = low_nibbles(ab), b = high_nibbles(ab), c = low_nibbles(cd), d = high_nibbles(cd);
+        for (int q = 0; q < Q; q++) {
+            const uint8_t* table = scans[q]->table + i * 64;
+            const Bytes four = add_bytes(add_bytes(look_up(table, a), look_up(table + 16, b)),
+                                         add_bytes(look_up(table + 32, c), look_up(table + 48, d)));
+            // Even rows gather 256 times their odd neighbours on top, taken off at the end.
+            sums[q].first = sums[q].first + as_words(four);
+            sums[q].second = sums[q].second + high_bytes(as_words(four));
+            hold(sums[q].first);
+            hold(sums[q].second);
+        }
+    }
+    for (int q = 0; q < Q; q++) sums[q].first = sums[q].first - times_256(sums[q].second);
+}
+
+template <int Q>
+inline void sum_scaled(const uint8_t* block, const Packed& packed, Scan* const* scans, BlockSums* sums) {
+    const int64_t pairs = (packed.sections + 1) / 2;
+    const uint8_t* steps = reinterpret_cast<const uint8_t*>(packed.steps);
+    // Signed sums, moved up by 32,768 so that they compare as unsigned ones do.
+    for (int q = 0; q < Q; q++) sums[q] = {broadcast_word(kSignedZero), broadcast_word(kSignedZero)};
+    for (int64_t i = 0; i < pairs; i++) {
+        const Bytes centers = load_bytes(block + i * 64), scales = load_bytes(block + i * 64 + 32);
+        const Bytes a = low_nibbles(centers), b = high_nibbles(centers);
+        const Bytes step_a = look_up(steps + i * 32, low_nibbles(scales));
+        const Bytes step_b = look_up(steps + i * 32 + 16, high_nibbles(scales));
+        const Bytes low = interleave_low(step_a, step_b), high = interleave_high(step_a, step_b);
+        for (int q = 0; q < Q; q++) {
+            const uint8_t* table = scans[q]->table + i * 32;
+            const Bytes eta_a = look_up(table, a), eta_b = look_up(table + 16, b);
+            sums[q].first = sums[q].first + multiply_pairs(interleave_low(eta_a, eta_b), low);
+            sums[q].second = sums[q].second + multiply_pairs(interleave_high(eta_a, eta_b), high);
+        }
+    }
+    // The bias, digit by digit: 0 to 60 in steps of 4.
+    static constexpr uint8_t digits[16] = {0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60};
+    const Bytes bias = load_bytes(block + pairs * 64);
+    const Bytes upper = look_up(digits, high_nibbles(bias)), lower = look_up(digits, low_nibbles(bias));
+    const Bytes low = interleave_low(upper, lower), high = interleave_high(upper, lower);
+    // 128 times the sum of all steps, which the shift of eta to unsigned added; words wrap, the result does not.
+    const uint16_t* shift = reinterpret_cast<const uint16_t*>(block + pairs * 64 + 32);
+    const Words shift_low = load_words(shift), shift_high = load_words(shift + 16);
+    for (int q = 0; q < Q; q++) {
+        const Bytes eta = as_bytes(broadcast_word(scans[q]->bias_eta));
+        sums[q].first = sums[q].first + multiply_pairs(eta, low) - shift_low;
+        sums[q].second = sums[q].second + multiply_pairs(eta, high) - shift_high;
+    }
+}
+
+// Adds the rows of one list that reach the thresholds of Q queries to their candidates.
+template <bool scaled, int Q>
+void scan_list(const SearchJob& job, int64_t list, Scan* const* scans, const int32_t* bases) {
+    const int64_t first_block = job.lists.blocks[list], n_blocks = job.lists.blocks[list + 1] - first_block;
+    const int64_t first_row = job.lists.rows[list], n_rows = job.lists.rows[list + 1] - first_row;
+    const int64_t quads = table_sections(job.packed) / 4;
+    Words limits[Q];
+    const auto set_limit = [&](int q) {
+        const int64_t limit = int64_t{scans[q]->best.threshold} - bases[q];
+        limits[q] = broadcast_word(static_cast<uint16_t>(limit < 0 ? 0 : limit > 65535 ? 65535 : limit));
+    };
+    for (int q = 0; q < Q; q++) set_limit(q);
+    for (int64_t b = 0; b < n_blocks; b++) {
+        uint32_t present = b + 1 < n_blocks || n_rows % kBlock == 0 ? ~0u : (1u << (n_rows % kBlock)) - 1;
+        if (job.allowed) present &= job.allowed[first_block + b];
+        if (!present) continue;
+        const uint8_t* block = job.packed.blocks + (first_block + b) * job.packed.block_bytes;
+        BlockSums sums[Q];
+        if constexpr (scaled)
+            sum_scaled<Q>(block, job.packed, scans, sums);
+        else
+            sum_plain<Q>(block, quads, scans, sums);
+        for (int q = 0; q < Q; q++) {
+            uint32_t bits = reaching<scaled>(sums[q], limits[q]) & present;
+            if (!bits) continue;
+            uint16_t values[kBlock];
+            store_sums<scaled>(sums[q], values);
+            Candidates& best = scans[q]->best;
+            for (; bits; bits &= bits - 1) {
+                const int lane = __builtin_ctz(bits);
+                best.scores[best.count] = bases[q] + values[place_of(lane)];
+                best.rows[best.count++] = static_cast<int32_t>(first_row + b * kBlock + lane);
+            }
+            if (best.count + kBlock > best.capacity) {
+                best.compact();
+                set_limit(q);
+            }
+        }
+    }
+}
+
+template <int Q>
+void scan_any(const SearchJob& job, int64_t list, Scan* const* scans, const int32_t* bases) {
+    (job.packed.scaled ? scan_list<true, Q> : scan_list<false, Q>)(job, list, scans, bases);
+}
+
+}  // namespace

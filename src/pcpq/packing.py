@@ -1,0 +1,144 @@
+"""Codes to blocks of 32 rows, as the scan reads them.
+
+A list's rows fill blocks of 32; its last block may hold fewer. Two sections share a byte, a the even one, b the
+odd one, row p of the block at byte p:
+
+    plain   for every pair of sections   32 bytes  centers   a | b << 4
+            (the bias is two more sections, its low and its high digit; zeros fill up to four sections)
+
+    scaled  for every pair of sections   32 bytes  centers   a | b << 4
+                                         32 bytes  scales    a | b << 4
+            then                         32 bytes  bias      low digit | high digit << 4
+                                         64 bytes  128 times the sum of the row's steps, modulo 2^16, rows 0-7,
+                                                   16-23, 8-15, 24-31: the order in which SIMD leaves its sums
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq.arrays import Float32Array
+
+BLOCK = 32
+LARGEST_STEP = 64
+# What rounding may take of the 16 bits of a signed sum.
+ROUNDING_ROOM = 16_000
+SUM_ORDER = np.concatenate([np.arange(0, 8), np.arange(16, 24), np.arange(8, 16), np.arange(24, 32)])
+
+Bytes = NDArray[np.uint8]
+Number = TypeVar("Number", bound=np.generic)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Where lists begin among rows and among blocks."""
+
+    rows: NDArray[np.int64]  # (L + 1,)
+    blocks: NDArray[np.int64]  # (L + 1,)
+
+    @classmethod
+    def of(cls, counts: NDArray[np.int64]) -> Blocks:
+        """For lists of so many rows."""
+        rows = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        blocks = np.concatenate([[0], np.cumsum(-(-counts // BLOCK))]).astype(np.int64)
+        return cls(rows, blocks)
+
+    def places(self) -> NDArray[np.int64]:
+        """(n,) the place, 32 a block, of every row in list order."""
+        counts = np.diff(self.rows)
+        return np.arange(self.rows[-1]) + np.repeat(BLOCK * self.blocks[:-1] - self.rows[:-1], counts)
+
+    def spread(self, values: NDArray[Number]) -> NDArray[Number]:
+        """(n, ...) rows in list order to (n_blocks, 32, ...), zeros where no row is."""
+        out = np.zeros((int(self.blocks[-1]) * BLOCK, *values.shape[1:]), values.dtype)
+        out[self.places()] = values
+        return out.reshape(-1, BLOCK, *values.shape[1:])
+
+
+def nibble_pairs(values: Bytes) -> Bytes:
+    """(n_blocks, 32, 2p) values under 16 to (n_blocks, p, 32) bytes."""
+    turned = values.transpose(0, 2, 1)
+    return np.ascontiguousarray(turned[:, 0::2] | turned[:, 1::2] << 4)
+
+
+def pack_plain(blocks: Blocks, centers: Bytes, biases: Bytes) -> Bytes:
+    """(n_blocks, bytes) of (n, m) centers and (n,) bias bytes, rows in list order."""
+    n, m = centers.shape
+    sections = np.zeros((n, -(-(m + 2) // 4) * 4), np.uint8)
+    sections[:, :m] = centers
+    sections[:, m], sections[:, m + 1] = biases & 15, biases >> 4
+    packed = nibble_pairs(blocks.spread(sections))
+    return packed.reshape(len(packed), -1)
+
+
+def pack_scaled(blocks: Blocks, centers: Bytes, scales: Bytes, biases: Bytes, steps: NDArray[np.int8]) -> Bytes:
+    """The same with (n, m) scales, whose (m, 16) steps the scan multiplies by."""
+    n, m = centers.shape
+    even = m + m % 2
+    both = np.zeros((2, n, even), np.uint8)
+    both[0, :, :m], both[1, :, :m] = centers, scales
+    pairs = np.stack([nibble_pairs(blocks.spread(part)) for part in both], axis=2)  # (n_blocks, pairs, 2, 32)
+    chosen = np.take_along_axis(steps.astype(np.int32).T, scales, axis=0) if n else np.zeros((0, m), np.int32)
+    shifts = chosen.sum(axis=1) + 4 * (biases.astype(np.int32) % 16 + biases // 16)
+    words = blocks.spread((128 * shifts).astype(np.uint16))[:, SUM_ORDER]
+    parts = (
+        pairs.reshape(len(pairs), -1),
+        blocks.spread(biases),
+        np.ascontiguousarray(words).view(np.uint8),
+    )
+    return np.ascontiguousarray(np.concatenate(parts, axis=1))
+
+
+def unpack(blocks: Blocks, packed: Bytes, n_sections: int, scaled: bool) -> tuple[Bytes, Bytes | None, Bytes]:
+    """(n, m) centers, (n, m) scales or None, and (n,) bias bytes, rows in list order."""
+    places = blocks.places()
+    block, lane = places // BLOCK, places % BLOCK
+    even = n_sections + n_sections % 2
+
+    def sections(rows: Bytes) -> Bytes:
+        """(n_blocks, p, 32) bytes to (n, 2p) values."""
+        found = rows[block, :, lane]
+        return np.stack([found & 15, found >> 4], axis=2).reshape(len(found), -1)
+
+    if not scaled:
+        every = sections(packed.reshape(len(packed), -1, BLOCK))
+        m = n_sections
+        biases: Bytes = every[:, m] | every[:, m + 1] << np.uint8(4)
+        return np.ascontiguousarray(every[:, :m]), None, biases
+    pairs = packed[:, : even * BLOCK].reshape(len(packed), even // 2, 2, BLOCK)
+    centers, scales = (np.ascontiguousarray(sections(pairs[:, :, i])[:, :n_sections]) for i in (0, 1))
+    return centers, scales, packed[:, even * BLOCK : (even + 1) * BLOCK][block, lane]
+
+
+def scale_steps(scales: Float32Array) -> tuple[NDArray[np.int8], Float32Array, float]:
+    """(m, s) scales as (m, 16) whole numbers of at most 64, their (m,) units, and the largest number.
+
+    Many sections leave less room for rounding, so their steps are coarser.
+    """
+    m, s = scales.shape
+    largest = int(np.clip(2 * ROUNDING_ROOM // (m + 2), 8, LARGEST_STEP))
+    reach = np.abs(scales).max(axis=1)
+    units = np.where(reach > 0, reach, 1.0) / largest
+    steps = np.zeros((m, 16), np.int8)
+    steps[:, :s] = np.rint(scales / units[:, None])
+    return steps, units.astype(np.float32), float(largest)
+
+
+def bias_bytes(biases: Float32Array, low: float, step: float) -> Bytes:
+    """Bytes b such that low + step * b is nearest."""
+    if not step > 0:
+        return np.zeros(len(biases), np.uint8)
+    values: Bytes = np.rint(np.clip((biases - low) / step, 0, 255)).astype(np.uint8)
+    return values
+
+
+def bias_range(biases: Float32Array) -> tuple[float, float]:
+    """Least value and step of bytes that cover all but the thousandth at either end."""
+    if len(biases) == 0:
+        return 0.0, 0.0
+    low, high = (float(end) for end in np.quantile(biases, [0.001, 0.999]))
+    return low, (high - low) / 255

@@ -1,0 +1,64 @@
+"""Vectors from arrays, memory maps or iterators of batches: a sample to train on, then all, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from pcpq.arrays import FloatArray, as_vectors, batches
+
+
+class Stream:
+    """Vectors that are read once from start to end, after a look at some of them.
+
+    `vectors` is anything with the array protocol, (n, d), or an iterable of such batches; neither is ever
+    copied whole. An iterable is read once: what `sample` took of it comes again in the batches.
+    """
+
+    def __init__(self, vectors: Any) -> None:
+        self.array: FloatArray | None = None
+        self.rest: Iterator[Any] = iter(())
+        if isinstance(vectors, Stream):
+            self.array, self.rest = vectors.array, vectors.rest
+        elif isinstance(vectors, Iterable) and not hasattr(vectors, "__array__") and not _is_nested(vectors):
+            self.rest = iter(vectors)
+        else:
+            self.array = as_vectors(vectors)
+
+    @property
+    def length(self) -> int | None:
+        """How many vectors, if that is known."""
+        return None if self.array is None else len(self.array)
+
+    def sample(self, rows: int, generator: np.random.Generator) -> FloatArray:
+        """At most so many vectors: drawn from an array, the first ones of an iterable."""
+        if self.array is not None:
+            if len(self.array) <= rows:
+                return self.array
+            return self.array[np.sort(generator.permutation(len(self.array))[:rows])]
+        seen: list[FloatArray] = []
+        while sum(map(len, seen)) < rows:
+            batch = next(self.rest, None)
+            if batch is None:
+                break
+            seen.append(as_vectors(batch))
+        self.rest = chain(seen, self.rest)
+        if not seen:
+            raise ValueError("vectors are empty: the iterable has no batches")
+        return np.concatenate(seen)[:rows]
+
+    def batches(self, dimensions: int, threads: int) -> Iterator[FloatArray]:
+        """All vectors, so many at a time that a batch for each thread fits the memory allowed."""
+        parts = self.rest if self.array is None else iter([self.array])
+        for part in parts:
+            vectors = as_vectors(part, dimensions=dimensions)
+            for rows in batches(len(vectors), dimensions, threads):
+                yield vectors[rows]
+
+
+def _is_nested(vectors: Any) -> bool:
+    """Is it a list of rows of numbers, rather than of batches?"""
+    return isinstance(vectors, (list, tuple)) and (not vectors or np.ndim(vectors[0]) < 2)

@@ -1,0 +1,235 @@
+import numpy as np
+import pytest
+
+import pcpq
+from pcpq import _core
+
+METRICS = ["dot", "cosine", "euclidean"]
+
+
+@pytest.fixture(scope="module")
+def data():
+    generator = np.random.default_rng(7)
+    centers = generator.normal(size=(40, 20))
+    vectors = centers[generator.integers(40, size=4000)] + 0.5 * generator.normal(size=(4000, 20))
+    vectors *= generator.lognormal(sigma=0.3, size=(4000, 1))
+    queries = vectors[generator.integers(4000, size=60)] + 0.3 * generator.normal(size=(60, 20))
+    return vectors.astype(np.float32), queries.astype(np.float32)
+
+
+def exact(vectors, queries, metric, k):
+    """Scores and rows by brute force in float64, best first, ties to the lower row."""
+    vectors, queries = vectors.astype(np.float64), queries.astype(np.float64)
+    if metric == "cosine":
+        vectors, queries = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (vectors, queries))
+    scores = queries @ vectors.T
+    if metric == "euclidean":
+        scores = -np.square(queries[:, None] - vectors[None]).sum(axis=2)
+    rows = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    best = np.take_along_axis(scores, rows, axis=1)
+    return (-best if metric == "euclidean" else best), rows
+
+
+def recall(found, truth):
+    return np.mean([len(np.intersect1d(a, b)) / len(b) for a, b in zip(found, truth, strict=True)])
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_everything_probed_and_judged_in_float32_is_brute_force(metric, data, simd_level):
+    vectors, queries = data
+    index = pcpq.build(vectors, metric=metric, keep="float32", n_lists=30)
+    scores, ids = index.search(queries, k=10, probes=30, rerank=len(vectors))
+    expected, rows = exact(vectors, queries, metric, 10)
+    assert np.array_equal(ids, rows)
+    assert np.allclose(scores, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("keep", [None, "int8", "int16", "float16", "float32"])
+@pytest.mark.parametrize(
+    "quantizer",
+    [
+        pcpq.PQ(section_size=2),
+        pcpq.APQ(section_size=3, n_centers=11),
+        pcpq.QPCPQ(section_size=3, n_scales=8),
+        pcpq.QAPCPQ(section_size=2),
+    ],
+    ids=lambda quantizer: type(quantizer).__name__,
+)
+def test_recall_with_every_metric_quantizer_and_precision(metric, keep, quantizer, data):
+    vectors, queries = data
+    index = pcpq.build(vectors, metric=metric, keep=keep, n_lists=30, quantizer=quantizer)
+    scores, ids = index.search(queries, k=10, probes=15, rerank=200)
+    expected, rows = exact(vectors, queries, metric, 10)
+    scaled = isinstance(quantizer, (pcpq.QPCPQ, pcpq.QAPCPQ))
+    floor = {None: 0.65 if scaled else 0.4, "int8": 0.9}.get(keep, 0.97)
+    assert recall(ids, rows) > floor
+    if keep == "float32":
+        assert np.allclose(scores[:, 0], expected[:, 0], rtol=1e-4, atol=1e-5)
+    order = np.diff(scores, axis=1)
+    assert (order >= 0).all() if metric == "euclidean" else (order <= 0).all()
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("keep", [None, "int16"])
+def test_a_batch_gives_what_its_queries_give_one_at_a_time(metric, keep, data):
+    vectors, queries = data
+    index = pcpq.build(vectors, metric=metric, keep=keep, n_lists=50)
+    together = index.search(queries, k=5, probes=9, rerank=40, threads=1)
+    for threads in (2, 3):
+        again = index.search(queries, k=5, probes=9, rerank=40, threads=threads)
+        assert np.array_equal(together.ids, again.ids)
+        assert np.array_equal(together.scores, again.scores)
+    for i, query in enumerate(queries):
+        alone = index.search(query, k=5, probes=9, rerank=40)
+        assert np.array_equal(alone.ids, together.ids[i])
+        assert np.array_equal(alone.scores, together.scores[i])
+
+
+@pytest.mark.parametrize("method", [pcpq.PQ, pcpq.QPCPQ])
+def test_simd_levels_give_the_same_bits(method, data):
+    vectors, queries = data
+    index = pcpq.build(vectors, metric="dot", keep=None, quantizer=method(section_size=2), n_lists=20)
+    found = []
+    before = _core.simd_level()
+    try:
+        for level in ("portable", "auto"):
+            _core.set_simd_level(level)
+            found.append(index.search(queries, k=20, probes=5))
+    finally:
+        _core.set_simd_level(before)
+    assert np.array_equal(found[0].ids, found[1].ids)
+    assert np.array_equal(found[0].scores, found[1].scores)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 65, 100, 384, 1536])
+@pytest.mark.parametrize("keep", [None, "int16"])
+def test_any_number_of_dimensions(dimensions, keep):
+    generator = np.random.default_rng(dimensions)
+    vectors = generator.normal(size=(700, dimensions)).astype(np.float32)
+    index = pcpq.build(vectors, metric="euclidean", keep=keep, n_lists=5)
+    _, ids = index.search(vectors[:40], k=1, probes=5, rerank=50)
+    share = np.mean(ids[:, 0] == np.arange(40))
+    assert share > (0.95 if dimensions > 2 else 0.1)
+
+
+@pytest.mark.parametrize("share", [0.0005, 0.1, 0.9])
+def test_a_filter_finds_what_brute_force_finds_among_the_allowed(share, data):
+    vectors, queries = data
+    allowed = np.flatnonzero(np.random.default_rng(3).random(len(vectors)) < share)
+    index = pcpq.build(vectors, metric="dot", keep="float32", n_lists=40)
+    ids = index.search(queries, k=10, probes=2, filter=allowed).ids
+    assert np.isin(ids[ids >= 0], allowed).all()
+    assert ((ids >= 0).sum(axis=1) == min(10, len(allowed))).all()
+    excluded = np.setdiff1d(np.arange(len(vectors)), allowed)
+    assert np.array_equal(ids, index.search(queries, k=10, probes=2, exclude=excluded).ids)
+    if len(allowed) <= 400:
+        _, rows = exact(vectors[allowed], queries, "dot", 10)
+        assert np.array_equal(ids[:, : rows.shape[1]], allowed[rows])
+
+
+def test_missing_results_are_minus_one(data):
+    vectors, queries = data
+    for metric, fill in (("dot", -np.inf), ("euclidean", np.inf)):
+        index = pcpq.build(vectors[:7], metric=metric)
+        scores, ids = index.search(queries, k=10)
+        assert (ids[:, 7:] == -1).all()
+        assert (scores[:, 7:] == fill).all()
+        assert np.array_equal(np.sort(ids[:, :7], axis=1), np.tile(np.arange(7), (len(queries), 1)))
+
+
+def test_equal_vectors_come_by_their_ids():
+    vectors = np.tile(np.float32([[1, 2, 3, 4]]), (300, 1))
+    ids = np.random.default_rng(0).permutation(300)
+    index = pcpq.build(vectors, ids, metric="dot", n_lists=1)
+    assert index.search(vectors[0], k=20, rerank=300).ids.tolist() == list(range(20))
+
+
+def test_vectors_added_later_are_found(data):
+    vectors, queries = data
+    index = pcpq.Index(metric="dot", keep="float32", n_lists=20).fit(vectors)
+    assert len(index) == 0
+    assert (index.search(queries[0]).ids == -1).all()
+    first = index.add(vectors[:2500])
+    second = index.add(iter([vectors[2500:3000], vectors[3000:]]))
+    assert np.array_equal(np.concatenate([first, second]), np.arange(4000))
+    found = index.search(queries, probes=20, rerank=4000).ids
+    assert np.array_equal(found, exact(vectors, queries, "dot", 10)[1])
+    assert 3999 in index
+    assert 4000 not in index
+
+
+def test_an_iterator_builds_the_index_that_the_array_builds(data, tmp_path):
+    vectors, queries = data
+    np.save(tmp_path / "vectors.npy", vectors)
+    wanted = pcpq.build(vectors, metric="cosine").search(queries)
+    mapped = pcpq.build(np.load(tmp_path / "vectors.npy", mmap_mode="r"), metric="cosine").search(queries)
+    assert np.array_equal(wanted.ids, mapped.ids)
+    batches = (vectors[i : i + 900] for i in range(0, 4000, 900))
+    assert recall(pcpq.build(batches, metric="cosine").search(queries).ids, wanted.ids) > 0.9
+
+
+def test_kept_vectors_come_back(data):
+    vectors, _ = data
+    for metric, keep, tolerance in (("dot", "float32", 0), ("euclidean", "int16", 1e-4), ("dot", None, 0.5)):
+        index = pcpq.build(vectors, metric=metric, keep=keep, n_lists=20)
+        found = index.reconstruct([5, 3999, 0])
+        assert np.abs(found - vectors[[5, 3999, 0]]).max() <= tolerance * np.abs(vectors).max()
+    with pytest.raises(KeyError, match="4000"):
+        index.reconstruct([4000])
+
+
+def test_norms_over_orders_of_magnitude_do_not_break_the_lists():
+    generator = np.random.default_rng(1)
+    vectors = generator.normal(size=(5000, 16)) * generator.lognormal(sigma=2.5, size=(5000, 1))
+    queries = generator.normal(size=(50, 16))
+    index = pcpq.build(vectors, metric="dot", n_lists=70)
+    truth = exact(vectors, queries, "dot", 10)[1]
+    assert recall(index.search(queries, probes=20).ids, truth) > 0.85
+
+
+@pytest.mark.parametrize("scale", [1e-18, 1e15])
+def test_numbers_of_any_size(scale, data):
+    vectors, queries = (rows.astype(np.float64) * scale for rows in data)
+    index = pcpq.build(vectors, metric="dot", n_lists=20)
+    scores, ids = index.search(queries, probes=20, rerank=500)
+    expected, rows = exact(vectors, queries, "dot", 10)
+    assert recall(ids, rows) > 0.97
+    assert np.allclose(scores[:, 0], expected[:, 0], rtol=1e-3)
+
+
+def test_stats_count_bytes(data):
+    vectors, _ = data
+    stats = pcpq.build(vectors, metric="dot", n_lists=20).stats()
+    assert stats["vectors"] == 4000
+    assert stats["lists"] == 20
+    assert stats["bytes_per_vector"]["kept"] == 2 * 20 + 4
+    assert 6 <= stats["bytes_per_vector"]["codes"] < 8
+    assert stats["imbalance"] >= 1
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda v, q: pcpq.build(v, metric="manhattan"), "metric is 'manhattan'"),
+        (lambda v, q: pcpq.build(v, metric="dot", keep="int4"), "keep is 'int4'"),
+        (lambda v, q: pcpq.build(v, metric="dot", n_lists=0), "n_lists is 0"),
+        (lambda v, q: pcpq.build(v[:0], metric="dot"), "vectors are empty"),
+        (lambda v, q: pcpq.build(v, [1, 2], metric="dot"), r"ids have shape \(2,\)"),
+        (lambda v, q: pcpq.build(v[:3], [1, 2, 1], metric="dot"), "id 1 is given twice"),
+        (lambda v, q: pcpq.build(v[:3], [1, 2, -5], metric="dot"), "id -5 is negative"),
+        (lambda v, q: pcpq.build(v * np.float32("nan"), metric="dot"), r"vectors\[0, 0\] is nan"),
+        (lambda v, q: pcpq.build(v * 0, metric="cosine"), r"vectors\[0\] is zero"),
+        (lambda v, q: pcpq.build(v, metric="dot", quantizer=pcpq.PQ(n_centers=64)), "at most 16 centers"),
+        (
+            lambda v, q: pcpq.build(v, metric="dot").search(q[:, :3]),
+            "have 3 dimensions, the index has 20",
+        ),
+        (lambda v, q: pcpq.build(v, metric="dot").search(q, k=0), "k is 0"),
+        (lambda v, q: pcpq.build(v, metric="dot").search(q, probes=0), "probes is 0"),
+        (lambda v, q: pcpq.Index(metric="dot").search(q), "not fitted"),
+    ],
+)
+def test_bad_input_is_named(call, message, data):
+    with pytest.raises(ValueError, match=message):
+        call(data[0][:100], data[1])
