@@ -80,6 +80,24 @@ inline void sum_scaled(const uint8_t* block, const Packed& packed, Scan* const* 
     }
 }
 
+// In the first lists of a query whole blocks come in, later a row now and then.
+inline void add_rows(Candidates& best, uint32_t bits, const uint16_t* values, int32_t base, int32_t first_row) {
+    int32_t* scores = best.scores + best.count;
+    int32_t* rows = best.rows + best.count;
+    if (bits == ~0u) {
+        for (int i = 0; i < kBlock; i++) scores[i] = base + values[i];
+        for (int i = 0; i < kBlock; i++) rows[i] = first_row + place_of(i);  // which is its own inverse
+        best.count += kBlock;
+        return;
+    }
+    for (; bits; bits &= bits - 1) {
+        const int row = __builtin_ctz(bits);
+        *scores++ = base + values[place_of(row)];
+        *rows++ = first_row + row;
+    }
+    best.count = rows - best.rows;
+}
+
 // Adds the rows of one list that reach the thresholds of Q queries to their candidates.
 template <bool scaled, int Q>
 void scan_list(const SearchJob& job, int64_t list, Scan* const* scans, const int32_t* bases) {
@@ -108,11 +126,7 @@ void scan_list(const SearchJob& job, int64_t list, Scan* const* scans, const int
             uint16_t values[kBlock];
             store_sums<scaled>(sums[q], values);
             Candidates& best = scans[q]->best;
-            for (; bits; bits &= bits - 1) {
-                const int lane = __builtin_ctz(bits);
-                best.scores[best.count] = bases[q] + values[place_of(lane)];
-                best.rows[best.count++] = static_cast<int32_t>(first_row + b * kBlock + lane);
-            }
+            add_rows(best, bits, values, bases[q], static_cast<int32_t>(first_row + b * kBlock));
             if (best.count + kBlock > best.capacity) {
                 best.compact();
                 set_limit(q);

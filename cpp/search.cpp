@@ -14,7 +14,7 @@
 namespace pcpq {
 namespace {
 
-constexpr int64_t kQueriesTogether = 128;  // in list order; their tables and candidates stay in cache
+constexpr int64_t kQueriesTogether = 512;  // in list order; their tables and candidates stay in cache
 constexpr int64_t kFewestTogether = 8;
 constexpr int64_t kWarmUp = 3;  // lists a query scans alone, so that its threshold means something
 

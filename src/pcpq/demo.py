@@ -6,24 +6,19 @@ import argparse
 import time
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pcpq import QPCPQ
+from pcpq import Index, build
 from pcpq.arrays import Float32Array
 from pcpq.datasets import load_words
 
 WORDS = ("king", "paris", "guitar", "python", "tuesday")
 K = 10
-
-
-def best(scores: Float32Array, k: int) -> np.ndarray:
-    """(n, k) columns of the largest scores, best first."""
-    top = np.argpartition(-scores, k, axis=1)[:, :k]
-    order = np.argsort(-np.take_along_axis(scores, top, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(top, order, axis=1)
+N_QUERIES = 500
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Quantize 20,000 words, search them by their codes, and say how well that went."""
+    """Index 20,000 words, show neighbours, and say how well and how fast they are found."""
     parser = argparse.ArgumentParser(
         prog="pcpq.demo", description="Neighbours of words, from compressed vectors."
     )
@@ -34,33 +29,43 @@ def main(arguments: list[str] | None = None) -> None:
     unknown = [word for word in asked if word not in number]
     if unknown:
         parser.error(f"not among the {len(words)} words: {', '.join(unknown)}")
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
 
     start = time.perf_counter()
-    quantizer = QPCPQ(section_size=2, n_centers=16, n_scales=16).fit(vectors)
-    fitted = time.perf_counter()
-    codes = quantizer.encode(vectors)
-    encoded = time.perf_counter()
+    index = build(vectors, metric="cosine")
+    seconds = time.perf_counter() - start
+    print(f"{len(words):,} words, {vectors.shape[1]} dimensions, indexed in {seconds:.1f} s\n")
+    nearest = index.search(vectors[[number[word] for word in asked]], k=7).ids
+    for word, found in zip(asked, nearest, strict=True):
+        others = [words[i] for i in found if words[i] != word][:6]
+        print(f"  {word:>12s}  {', '.join(others)}")
 
-    print(f"{len(words):,} words, {vectors.shape[1]} dimensions: {quantizer}")
-    print(f"fit {fitted - start:.2f} s, encode {encoded - fitted:.2f} s\n")
-    rows = [number[word] for word in asked]
-    nearest = best(quantizer.scores(vectors[rows], codes), K + 1)
-    for row, found in zip(rows, nearest, strict=True):
-        others = [words[i] for i in found if i != row][:6]
-        print(f"  {words[row]:>12s}  {', '.join(others)}")
+    queries = vectors[np.random.default_rng(0).permutation(len(words))[:N_QUERIES]]
+    exact = brute_force(vectors, queries)
+    print(f"\n  {'':34s} recall {K}@{K}  queries a second  bytes a vector")
+    plain = 4 * vectors.shape[1]
+    report("codes, then vectors kept as int16", index, queries, exact)
+    report(
+        "codes alone, every list", build(vectors, metric="cosine", keep=None), queries, exact, probes=1 << 20
+    )
+    print(f"  {'float32':34s} {1:>12.3f}  {'':>16s}  {plain:>14d}")
 
-    queries = np.random.default_rng(0).permutation(len(words))[:500]
-    exact = best(vectors[queries] @ vectors.T, K)
+
+def brute_force(vectors: Float32Array, queries: Float32Array) -> NDArray[np.intp]:
+    """(n, K) rows of the largest cosine."""
+    scores = queries @ (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).T
+    return np.argpartition(-scores, K, axis=1)[:, :K]
+
+
+def report(
+    label: str, index: Index, queries: Float32Array, exact: NDArray[np.intp], probes: int | None = None
+) -> None:
+    """One line: recall, speed and size."""
     start = time.perf_counter()
-    found = best(quantizer.scores(vectors[queries], codes), K)
+    found = index.search(queries, k=K, probes=probes).ids
     seconds = time.perf_counter() - start
     recall = np.mean([len(np.intersect1d(a, b)) / K for a, b in zip(found, exact, strict=True)])
-    size = quantizer.bits_per_vector / 8
-    print(f"\n  recall {K}@{K}      {recall:.3f}  (500 words, every code scored, nothing re-ranked)")
-    print(f"  speed            {len(queries) / seconds:,.0f} queries a second")
-    plain = 4 * vectors.shape[1]
-    print(f"  bytes a vector   {size:g}, against {plain} as float32: {plain / size:.1f} times less")
+    size = sum(index.stats()["bytes_per_vector"].values())
+    print(f"  {label:34s} {recall:>12.3f}  {len(queries) / seconds:>16,.0f}  {size:>14.1f}")
 
 
 if __name__ == "__main__":

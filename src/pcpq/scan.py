@@ -17,7 +17,7 @@ from pcpq.partition import Partition
 from pcpq.quantizers.codes import Model
 
 # Queries a thread takes at once; the native code shares the reading of codes among them.
-QUERIES_TOGETHER = 128
+QUERIES_TOGETHER = 1024
 
 
 @dataclass(frozen=True)
