@@ -129,4 +129,34 @@ inline int64_t count_above(const int32_t* keys, int64_t n, int32_t x) {
     return int64_t{lanes[0]} + lanes[1] + lanes[2] + lanes[3] + lanes[4] + lanes[5] + lanes[6] + lanes[7];
 }
 
+// For every mask of eight lanes, the lanes that it keeps, first ones first: byte i of entry m is the i-th of them.
+struct KeptLanes {
+    uint64_t lanes[256];
+    constexpr KeptLanes() : lanes() {
+        for (int mask = 0; mask < 256; mask++)
+            for (int lane = 0, place = 0; lane < 8; lane++)
+                if (mask >> lane & 1) lanes[mask] |= uint64_t(lane) << (8 * place++);
+    }
+};
+constexpr KeptLanes kKeptLanes;
+
+// Moves the pairs with a score above `value`, or at it and a row up to `last_row`, to the front; how many. Reads n
+// rounded up to 8, where scores must be below `value`.
+inline int64_t keep_pairs(int32_t* scores, int32_t* rows, int64_t n, int32_t value, int32_t last_row) {
+    const __m256i bound = _mm256_set1_epi32(value), last = _mm256_set1_epi32(last_row);
+    int64_t kept = 0;
+    for (int64_t i = 0; i < n; i += 8) {
+        const __m256i score = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(scores + i));
+        const __m256i row = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows + i));
+        const __m256i tied = _mm256_andnot_si256(_mm256_cmpgt_epi32(row, last), _mm256_cmpeq_epi32(score, bound));
+        const __m256i stays = _mm256_or_si256(_mm256_cmpgt_epi32(score, bound), tied);
+        const int mask = _mm256_movemask_ps(_mm256_castsi256_ps(stays));
+        const __m256i order = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<int64_t>(kKeptLanes.lanes[mask])));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(scores + kept), _mm256_permutevar8x32_epi32(score, order));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(rows + kept), _mm256_permutevar8x32_epi32(row, order));
+        kept += __builtin_popcount(static_cast<unsigned>(mask));
+    }
+    return kept;
+}
+
 }  // namespace

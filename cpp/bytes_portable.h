@@ -138,4 +138,15 @@ inline int64_t count_above(const int32_t* keys, int64_t n, int32_t x) {
     return count;
 }
 
+inline int64_t keep_pairs(int32_t* scores, int32_t* rows, int64_t n, int32_t value, int32_t last_row) {
+    int64_t kept = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const bool stays = scores[i] > value || (scores[i] == value && rows[i] <= last_row);
+        scores[kept] = scores[i];
+        rows[kept] = rows[i];
+        kept += stays;
+    }
+    return kept;
+}
+
 }  // namespace

@@ -13,11 +13,11 @@ namespace pcpq {
 #include "tables.inl"
 
 const Kernels& avx2_kernels() {
-    static constexpr Kernels table{
-        "avx2",
-        encode,
-        nearer,
-        {score_lists, rank_lists, cut_keys, multiply_centers, make_table, scan_any<1>, scan_any<4>, kept_scores}};
+    static constexpr Kernels table{"avx2",
+                                   encode,
+                                   nearer,
+                                   {score_lists, rank_lists, cut_keys, chosen_keys, keep_pairs, multiply_centers,
+                                    make_table, scan_any<1>, scan_any<4>, kept_scores}};
     return table;
 }
 

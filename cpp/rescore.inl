@@ -81,7 +81,10 @@ inline void kept_scores(const Kept& kept, int64_t d, const int32_t* rows, int64_
     for (int64_t i = 0; i < n && i < kRowsAhead; i++) fetch_row(first + rows[i] * bytes, bytes);
     const auto score = kept.euclidean ? kept_score<true> : kept_score<false>;
     for (int64_t i = 0; i < n; i++) {
-        if (i + kRowsAhead < n) fetch_row(first + rows[i + kRowsAhead] * bytes, bytes);
+        if (i + kRowsAhead < n) {
+            fetch_row(first + rows[i + kRowsAhead] * bytes, bytes);
+            if (kept.units) __builtin_prefetch(kept.units + rows[i + kRowsAhead]);
+        }
         scores[i] = score(kept, d, rows[i], query);
     }
 }

@@ -26,24 +26,33 @@ inline int place_of(int row) {
     return (row & 7) | (row & 8) << 1 | (row & 16) >> 1;
 }
 
+// Loops over queries are unrolled, sums are locals: they must live in registers.
 template <int Q>
 inline void sum_plain(const uint8_t* block, int64_t quads, Scan* const* scans, BlockSums* sums) {
-    for (int q = 0; q < Q; q++) sums[q] = {broadcast_word(0), broadcast_word(0)};
-    for (int64_t i = 0; i < quads; i++) {
-        const Bytes ab = load_bytes(block + i * 64), cd = load_bytes(block + i * 64 + 32);
+    const uint8_t* tables[Q];
+    Words even[Q], odd[Q];
+#pragma GCC unroll 4
+    for (int q = 0; q < Q; q++) {
+        tables[q] = scans[q]->table;
+        even[q] = odd[q] = broadcast_word(0);
+    }
+    for (int64_t i = 0; i < quads * 64; i += 64) {
+        const Bytes ab = load_bytes(block + i), cd = load_bytes(block + i + 32);
         const Bytes a = low_nibbles(ab), b = high_nibbles(ab), c = low_nibbles(cd), d = high_nibbles(cd);
+#pragma GCC unroll 4
         for (int q = 0; q < Q; q++) {
-            const uint8_t* table = scans[q]->table + i * 64;
+            const uint8_t* table = tables[q] + i;
             const Bytes four = add_bytes(add_bytes(look_up(table, a), look_up(table + 16, b)),
                                          add_bytes(look_up(table + 32, c), look_up(table + 48, d)));
             // Even rows gather 256 times their odd neighbours on top, taken off at the end.
-            sums[q].first = sums[q].first + as_words(four);
-            sums[q].second = sums[q].second + high_bytes(as_words(four));
-            hold(sums[q].first);
-            hold(sums[q].second);
+            even[q] = even[q] + as_words(four);
+            odd[q] = odd[q] + high_bytes(as_words(four));
+            hold(even[q]);
+            hold(odd[q]);
         }
     }
-    for (int q = 0; q < Q; q++) sums[q].first = sums[q].first - times_256(sums[q].second);
+#pragma GCC unroll 4
+    for (int q = 0; q < Q; q++) sums[q] = {even[q] - times_256(odd[q]), odd[q]};
 }
 
 template <int Q>
@@ -51,18 +60,27 @@ inline void sum_scaled(const uint8_t* block, const Packed& packed, Scan* const* 
     const int64_t pairs = (packed.sections + 1) / 2;
     const uint8_t* steps = reinterpret_cast<const uint8_t*>(packed.steps);
     // Signed sums, moved up by 32,768 so that they compare as unsigned ones do.
-    for (int q = 0; q < Q; q++) sums[q] = {broadcast_word(kSignedZero), broadcast_word(kSignedZero)};
+    const uint8_t* tables[Q];
+    Words first[Q], second[Q];
+#pragma GCC unroll 4
+    for (int q = 0; q < Q; q++) {
+        tables[q] = scans[q]->table;
+        first[q] = second[q] = broadcast_word(kSignedZero);
+    }
     for (int64_t i = 0; i < pairs; i++) {
         const Bytes centers = load_bytes(block + i * 64), scales = load_bytes(block + i * 64 + 32);
         const Bytes a = low_nibbles(centers), b = high_nibbles(centers);
         const Bytes step_a = look_up(steps + i * 32, low_nibbles(scales));
         const Bytes step_b = look_up(steps + i * 32 + 16, high_nibbles(scales));
         const Bytes low = interleave_low(step_a, step_b), high = interleave_high(step_a, step_b);
+#pragma GCC unroll 4
         for (int q = 0; q < Q; q++) {
-            const uint8_t* table = scans[q]->table + i * 32;
+            const uint8_t* table = tables[q] + i * 32;
             const Bytes eta_a = look_up(table, a), eta_b = look_up(table + 16, b);
-            sums[q].first = sums[q].first + multiply_pairs(interleave_low(eta_a, eta_b), low);
-            sums[q].second = sums[q].second + multiply_pairs(interleave_high(eta_a, eta_b), high);
+            first[q] = first[q] + multiply_pairs(interleave_low(eta_a, eta_b), low);
+            second[q] = second[q] + multiply_pairs(interleave_high(eta_a, eta_b), high);
+            hold(first[q]);
+            hold(second[q]);
         }
     }
     // The bias, digit by digit: 0 to 60 in steps of 4.
@@ -75,8 +93,8 @@ inline void sum_scaled(const uint8_t* block, const Packed& packed, Scan* const* 
     const Words shift_low = load_words(shift), shift_high = load_words(shift + 16);
     for (int q = 0; q < Q; q++) {
         const Bytes eta = as_bytes(broadcast_word(scans[q]->bias_eta));
-        sums[q].first = sums[q].first + multiply_pairs(eta, low) - shift_low;
-        sums[q].second = sums[q].second + multiply_pairs(eta, high) - shift_high;
+        sums[q].first = first[q] + multiply_pairs(eta, low) - shift_low;
+        sums[q].second = second[q] + multiply_pairs(eta, high) - shift_high;
     }
 }
 

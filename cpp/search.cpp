@@ -6,6 +6,8 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "half.h"
@@ -17,6 +19,22 @@ namespace {
 constexpr int64_t kQueriesTogether = 512;  // in list order; their tables and candidates stay in cache
 constexpr int64_t kFewestTogether = 8;
 constexpr int64_t kWarmUp = 3;  // lists a query scans alone, so that its threshold means something
+
+// Room for n values, whatever they hold.
+template <class T>
+class Buffer {
+public:
+    void resize(int64_t n) {
+        if (n > size_) values_ = std::make_unique_for_overwrite<T[]>(n);
+        size_ = std::max(size_, n);
+    }
+    T* data() { return values_.get(); }
+    T operator[](int64_t i) const { return values_[i]; }
+
+private:
+    std::unique_ptr<T[]> values_;
+    int64_t size_ = 0;
+};
 
 float length_of(const float* x, int64_t n) {
     double sum = 0.0;
@@ -50,7 +68,7 @@ struct Judged {
 // Everything one query needs from start to end.
 class QuerySearch {
 public:
-    std::vector<int32_t> chosen;  // lists to probe, the best few first
+    std::span<int32_t> chosen;  // lists to probe, the best few first
     Scan scan;
 
     void prepare(const SearchJob& job, int64_t q) {
@@ -106,10 +124,10 @@ public:
 private:
     const float* query_;
     float length_, product_unit_;
-    std::vector<int32_t> pairs_, sums_, keys_;
-    std::vector<float> eta_;
-    std::vector<uint8_t> table_;
-    std::vector<int32_t> scores_, rows_;
+    Buffer<int32_t> pairs_, sums_, keys_, numbers_;
+    Buffer<float> eta_;
+    Buffer<uint8_t> table_;
+    Buffer<int32_t> scores_, rows_;
 
     // Both lengths are at most 32,767 in integers, so by Cauchy and Schwarz no sum leaves 32 bits.
     void score_lists(const Lists& lists) {
@@ -121,7 +139,7 @@ private:
             const auto integer = [&](int64_t i) {
                 return i < lists.dimensions ? static_cast<uint32_t>(std::lrint(query_[i] * scale)) : 0u;
             };
-            pairs_[t] = static_cast<int32_t>((integer(2 * t) & 0xffffu) | integer(2 * t + 1) << 16);
+            pairs_.data()[t] = static_cast<int32_t>((integer(2 * t) & 0xffffu) | integer(2 * t + 1) << 16);
         }
         product_unit_ = lists.unit * (length_ / 32700.0f);
         kernels().search.score_lists(lists, pairs_.data(), sums_.data());
@@ -138,10 +156,9 @@ private:
         kernels().search.rank_lists(lists, sums_.data(), product_unit_, keys_.data());
         Cut cut{INT32_MIN, n};
         if (probes < n) cut = kernels().search.cut_keys(keys_.data(), n, probes);
-        chosen.clear();
-        for (int64_t i = 0; i < n; i++)
-            if (keys_[i] >= cut.value && (keys_[i] > cut.value || cut.at_value-- > 0))
-                chosen.push_back(static_cast<int32_t>(i));
+        numbers_.resize(n);
+        const int64_t count = kernels().search.chosen_keys(keys_.data(), n, cut, numbers_.data());
+        chosen = {numbers_.data(), static_cast<size_t>(count)};
         // Only the first few need their order: they make the threshold.
         const auto better = [&](int32_t a, int32_t b) {
             return keys_[a] > keys_[b] || (keys_[a] == keys_[b] && a < b);
@@ -231,14 +248,7 @@ void Candidates::compact() {
         std::nth_element(ties.begin(), ties.begin() + (cut.at_value - 1), ties.end());
         last_row = ties[cut.at_value - 1];
     }
-    int64_t kept = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const bool stays = scores[i] > cut.value || (scores[i] == cut.value && rows[i] <= last_row);
-        scores[kept] = scores[i];
-        rows[kept] = rows[i];
-        kept += stays;
-    }
-    count = kept;
+    count = kernels().search.keep_pairs(scores, rows, count, cut.value, last_row);
     threshold = cut.at_value > 0 ? cut.value : cut.value + 1;
 }
 

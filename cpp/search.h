@@ -105,6 +105,10 @@ struct SearchKernels {
     void (*rank_lists)(const Lists& lists, const int32_t* sums, float unit, int32_t* keys);
     // Keys have room for n rounded up to 8, and more than `wanted` entries.
     Cut (*cut_keys)(int32_t* keys, int64_t n, int64_t wanted);
+    // Numbers of the keys that a cut leaves, ascending; how many.
+    int64_t (*chosen_keys)(const int32_t* keys, int64_t n, Cut cut, int32_t* out);
+    // Moves the pairs that a cut leaves to the front: above `value`, or at it with a row up to `last_row`; how many.
+    int64_t (*keep_pairs)(int32_t* scores, int32_t* rows, int64_t n, int32_t value, int32_t last_row);
     // The products of a query's sections with the centers, (m, 16).
     void (*multiply_centers)(const Packed& packed, const float* query, float* eta);
     // The same as small integers, (table_sections, 16), with unit, constant and zero of the scan.
