@@ -2,35 +2,40 @@
 
 namespace {
 
-// Groups of eight lists, `Count` of them at a time: they share the query's pair.
-template <int Count>
-inline void score_groups(const int16_t* row, int64_t pairs, const int32_t* query, int32_t* sums) {
-    Sums sum[Count];
-#pragma GCC unroll 4
-    for (int g = 0; g < Count; g++) sum[g] = no_sums();
+// Groups of eight lists with Q queries: lists share a query's pair, queries share a list's coordinates.
+template <int Groups, int Q>
+inline void score_groups(const int16_t* row, int64_t pairs, const int32_t* const* queries, int32_t* const* sums,
+                         int64_t first) {
+    Sums sum[Groups][Q];
+#pragma GCC unroll 8
+    for (int i = 0; i < Groups * Q; i++) sum[i / Q][i % Q] = no_sums();
     for (int64_t t = 0; t < pairs; t++) {
-#pragma GCC unroll 4
-        for (int g = 0; g < Count; g++) sum[g] = add_pair(sum[g], row + (g * pairs + t) * 16, query[t]);
+#pragma GCC unroll 8
+        for (int i = 0; i < Groups * Q; i++)
+            sum[i / Q][i % Q] = add_pair(sum[i / Q][i % Q], row + (i / Q * pairs + t) * 16, queries[i % Q][t]);
     }
-#pragma GCC unroll 4
-    for (int g = 0; g < Count; g++) store_sums(sums + g * 8, sum[g]);
+#pragma GCC unroll 8
+    for (int i = 0; i < Groups * Q; i++) store_sums(sums[i % Q] + first + i / Q * 8, sum[i / Q][i % Q]);
 }
 
-inline void score_lists(const Lists& lists, const int32_t* query, int32_t* sums) {
+template <int Groups, int Q>
+void score_lists(const Lists& lists, const int32_t* const* queries, int32_t* const* sums) {
     const int64_t pairs = (lists.dimensions + 1) / 2, groups = (lists.count + 7) / 8;
     int64_t g = 0;
-    for (; g + 4 <= groups; g += 4) score_groups<4>(lists.coarse + g * pairs * 16, pairs, query, sums + g * 8);
-    for (; g < groups; g++) score_groups<1>(lists.coarse + g * pairs * 16, pairs, query, sums + g * 8);
+    for (; g + Groups <= groups; g += Groups)
+        score_groups<Groups, Q>(lists.coarse + g * pairs * 16, pairs, queries, sums, g * 8);
+    for (; g < groups; g++) score_groups<1, Q>(lists.coarse + g * pairs * 16, pairs, queries, sums, g * 8);
 }
 
 // Integers in proportion to the ranks: halving their range finds a cut sooner than halving that of floats' bits.
 inline void rank_lists(const Lists& lists, const int32_t* sums, float unit, int32_t* keys) {
     const auto rank = [&](int64_t i) { return sums[i] * unit * lists.weights[i] + lists.offsets[i]; };
-    float largest = 0.0f;
+    int32_t bits = 0;  // of the largest rank's size: as integers, maxima are found eight at a time
     for (int64_t i = 0; i < lists.count; i++) {
-        const float size = __builtin_fabsf(rank(i));
-        largest = size > largest ? size : largest;
+        const auto size = __builtin_bit_cast(int32_t, __builtin_fabsf(rank(i)));
+        bits = size > bits ? size : bits;
     }
+    const auto largest = __builtin_bit_cast(float, bits);
     const float scale = largest > 0.0f ? 0x1p30f / largest : 0.0f;
     for (int64_t i = 0; i < lists.count; i++) keys[i] = static_cast<int32_t>(rank(i) * scale);
 }

@@ -16,8 +16,8 @@ const Kernels& portable_kernels() {
     static constexpr Kernels table{"portable",
                                    encode,
                                    nearer,
-                                   {score_lists, rank_lists, cut_keys, chosen_keys, keep_pairs, multiply_centers,
-                                    make_table, scan_any<1>, scan_any<4>, kept_scores}};
+                                   {score_lists<4, 1>, score_lists<2, 4>, rank_lists, cut_keys, chosen_keys, keep_pairs,
+                                    multiply_centers, make_table, scan_any<1>, scan_any<4>, kept_scores}};
     return table;
 }
 

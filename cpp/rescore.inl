@@ -4,7 +4,7 @@
 namespace {
 
 // Rows lie anywhere in memory; asked for this many ahead, they are there when their turn comes.
-constexpr int64_t kRowsAhead = 6;
+constexpr int64_t kRowsAhead = 8;
 
 inline void fetch_row(const char* row, int64_t bytes) {
     for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kQueriesTogether = 512;  // in list order; their tables and candidates stay in cache
 constexpr int64_t kFewestTogether = 8;
-constexpr int64_t kWarmUp = 3;  // lists a query scans alone, so that its threshold means something
+constexpr int64_t kWarmUp = 1;  // lists a query scans alone, so that its threshold means something
 
 // Room for n values, whatever they hold.
 template <class T>
@@ -71,17 +71,24 @@ public:
     std::span<int32_t> chosen;  // lists to probe, the best few first
     Scan scan;
 
-    void prepare(const SearchJob& job, int64_t q) {
+    // The query as integers, for its products with the lists.
+    void take(const SearchJob& job, int64_t q) {
+        number_ = q;
         query_ = job.queries + q * job.lists.dimensions;
         length_ = length_of(query_, job.lists.dimensions);
-        score_lists(job.lists);
-        choose_lists(job.lists, job.probes);
+        pair_coordinates(job.lists);
+    }
+    const int32_t* pairs() { return pairs_.data(); }
+    int32_t* sums() { return sums_.data(); }
 
+    // From products with all lists to a scan of some.
+    void prepare(const SearchJob& job) {
+        choose_lists(job.lists, job.probes);
         const Packed& packed = job.packed;
         eta_.resize(packed.sections * 16);
         table_.resize(table_sections(packed) * 16);
         const SearchKernels& level = kernels().search;
-        level.multiply_centers(packed, job.turned + q * packed.sections * packed.section_size, eta_.data());
+        level.multiply_centers(packed, job.turned + number_ * packed.sections * packed.section_size, eta_.data());
         const float largest_base = job.lists.unit * 32767.0f * length_ + job.lists.largest_offset;
         level.make_table(packed, eta_.data(), length_, largest_base, scan, table_.data());
         scan.table = table_.data();
@@ -99,7 +106,8 @@ public:
     }
 
     // Candidates to answers.
-    void finish(const SearchJob& job, int64_t q, Judged& judged) {
+    void finish(const SearchJob& job, Judged& judged) {
+        const int64_t q = number_;
         scan.best.compact();
         const int64_t n = scan.best.count, k = std::min(job.k, n);
         judged.scores.resize(n);
@@ -122,6 +130,7 @@ public:
     }
 
 private:
+    int64_t number_;
     const float* query_;
     float length_, product_unit_;
     Buffer<int32_t> pairs_, sums_, keys_, numbers_;
@@ -130,7 +139,7 @@ private:
     Buffer<int32_t> scores_, rows_;
 
     // Both lengths are at most 32,767 in integers, so by Cauchy and Schwarz no sum leaves 32 bits.
-    void score_lists(const Lists& lists) {
+    void pair_coordinates(const Lists& lists) {
         const int64_t pairs = (lists.dimensions + 1) / 2;
         pairs_.resize(pairs);
         sums_.resize((lists.count + 7) / 8 * 8);
@@ -142,7 +151,6 @@ private:
             pairs_.data()[t] = static_cast<int32_t>((integer(2 * t) & 0xffffu) | integer(2 * t + 1) << 16);
         }
         product_unit_ = lists.unit * (length_ / 32700.0f);
-        kernels().search.score_lists(lists, pairs_.data(), sums_.data());
     }
 
     float exact_base(const Lists& lists, int64_t list) const {
@@ -196,6 +204,25 @@ private:
     }
 };
 
+// Products of all queries with all lists.
+void score_lists(const SearchJob& job, std::vector<QuerySearch>& searches, int64_t start, int64_t count) {
+    const SearchKernels& level = kernels().search;
+    for (int64_t q = 0; q < count; q += 4) {
+        const int32_t* pairs[4];
+        int32_t* sums[4];
+        const int64_t some = std::min<int64_t>(4, count - q);
+        for (int64_t t = 0; t < some; t++) {
+            searches[q + t].take(job, start + q + t);
+            pairs[t] = searches[q + t].pairs();
+            sums[t] = searches[q + t].sums();
+        }
+        if (some == 4)
+            level.score_lists_for_four(job.lists, pairs, sums);
+        else
+            for (int64_t t = 0; t < some; t++) level.score_lists(job.lists, pairs + t, sums + t);
+    }
+}
+
 // The lists beyond the warm-up, list by list, four queries at a time.
 class TogetherScan {
 public:
@@ -203,12 +230,21 @@ public:
         sort_by_list(job, searches, count);
         const SearchKernels& level = kernels().search;
         for (int64_t list = 0; list < job.lists.count; list++)
-            for (int64_t i = starts_[list]; i < starts_[list + 1];) {
-                const bool four = i + 4 <= starts_[list + 1];
+            for (int64_t i = starts_[list]; i < starts_[list + 1]; i += 4) {
+                const int64_t left = std::min<int64_t>(4, starts_[list + 1] - i);
                 Scan* scans[4];
-                for (int t = 0; t < (four ? 4 : 1); t++) scans[t] = &searches[visits_[i + t]].scan;
-                (four ? level.scan_list_for_four : level.scan_list)(job, list, scans, bases_.data() + i);
-                i += four ? 4 : 1;
+                for (int64_t t = 0; t < left; t++) scans[t] = &searches[visits_[i + t]].scan;
+                if (left == 1) {
+                    level.scan_list(job, list, scans, bases_.data() + i);
+                    continue;
+                }
+                // Two or three and a stand-in that finds nothing are still faster than one by one.
+                int32_t bases[4] = {};
+                std::copy_n(bases_.data() + i, left, bases);
+                Scan nobody = *scans[0];
+                nobody.best.threshold = INT32_MAX;
+                for (int64_t t = left; t < 4; t++) scans[t] = &nobody;
+                level.scan_list_for_four(job, list, scans, bases);
             }
     }
 
@@ -259,9 +295,10 @@ void search(const SearchJob& job) {
     for (int64_t start = 0; start < job.n_queries; start += kQueriesTogether) {
         const int64_t count = std::min(kQueriesTogether, job.n_queries - start);
         const bool together = count >= kFewestTogether;
+        score_lists(job, searches, start, count);
         for (int64_t q = 0; q < count; q++) {
             QuerySearch& one = searches[q];
-            one.prepare(job, start + q);
+            one.prepare(job);
             Scan* scan = &one.scan;
             const auto lists = static_cast<int64_t>(one.chosen.size());
             for (int64_t i = 0; i < (together ? std::min(kWarmUp, lists) : lists); i++) {
@@ -270,7 +307,7 @@ void search(const SearchJob& job) {
             }
         }
         if (together) together_scan.run(job, searches, count);
-        for (int64_t q = 0; q < count; q++) searches[q].finish(job, start + q, judged);
+        for (int64_t q = 0; q < count; q++) searches[q].finish(job, judged);
     }
 }
 

@@ -99,8 +99,9 @@ struct SearchJob {
 
 // What each SIMD level does for a search.
 struct SearchKernels {
-    // sums (L to 8) of a query given as pairs of 16-bit coordinates, with every list.
-    void (*score_lists)(const Lists& lists, const int32_t* pairs, int32_t* sums);
+    // Sums (L to 8) with every list of one query, or of four, given as pairs of 16-bit coordinates.
+    void (*score_lists)(const Lists& lists, const int32_t* const* pairs, int32_t* const* sums);
+    void (*score_lists_for_four)(const Lists& lists, const int32_t* const* pairs, int32_t* const* sums);
     // Integers in the order of the lists' ranks.
     void (*rank_lists)(const Lists& lists, const int32_t* sums, float unit, int32_t* keys);
     // Keys have room for n rounded up to 8, and more than `wanted` entries.
