@@ -142,6 +142,14 @@ void search_index(const ListArrays& list_arrays, const CodeArrays& code_arrays, 
 }  // namespace
 
 void bind_search(nb::module_& m) {
+    m.def(
+        "row_lengths",
+        [](Array<const float, 2> rows, Array<double, 1> out_lengths) {
+            require(out_lengths.shape(0) == rows.shape(0), "out_lengths has the wrong shape");
+            nb::gil_scoped_release unlocked;
+            row_lengths(rows.data(), rows.shape(0), rows.shape(1), out_lengths.data());
+        },
+        "rows"_a.noconvert(), "out_lengths"_a.noconvert(), "Euclidean lengths, the same bits for a row alone.");
     m.def("search", search_index, "lists"_a, "codes"_a, "kept"_a, "allowed"_a.none(), "queries"_a.noconvert(),
           "turned"_a.noconvert(), "probes"_a, "rerank"_a, "out_ids"_a.noconvert(), "out_scores"_a.noconvert(),
           "out_counts"_a.none(), "The k best rows for every query.");

@@ -36,10 +36,13 @@ private:
     int64_t size_ = 0;
 };
 
-float length_of(const float* x, int64_t n) {
-    double sum = 0.0;
-    for (int64_t i = 0; i < n; i++) sum += double(x[i]) * x[i];
-    return static_cast<float>(std::sqrt(sum));
+double length_of(const float* x, int64_t n) {
+    double sums[4] = {};
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (int t = 0; t < 4; t++) sums[t] += double(x[i + t]) * x[i + t];
+    for (; i < n; i++) sums[0] += double(x[i]) * x[i];
+    return std::sqrt((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
 struct Scored {
@@ -75,7 +78,7 @@ public:
     void take(const SearchJob& job, int64_t q) {
         number_ = q;
         query_ = job.queries + q * job.lists.dimensions;
-        length_ = length_of(query_, job.lists.dimensions);
+        length_ = static_cast<float>(length_of(query_, job.lists.dimensions));
         pair_coordinates(job.lists);
     }
     const int32_t* pairs() { return pairs_.data(); }
@@ -286,6 +289,10 @@ void Candidates::compact() {
     }
     count = kernels().search.keep_pairs(scores, rows, count, cut.value, last_row);
     threshold = cut.at_value > 0 ? cut.value : cut.value + 1;
+}
+
+void row_lengths(const float* rows, int64_t n, int64_t dimensions, double* lengths) {
+    for (int64_t i = 0; i < n; i++) lengths[i] = length_of(rows + i * dimensions, dimensions);
 }
 
 void search(const SearchJob& job) {

@@ -125,4 +125,7 @@ struct SearchKernels {
 
 void search(const SearchJob& job);
 
+// Lengths of n rows, each summed in its own order whatever rows come with it.
+void row_lengths(const float* rows, int64_t n, int64_t dimensions, double* lengths);
+
 }  // namespace pcpq

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pcpq import _core
+
 FloatArray = NDArray[np.floating[Any]]
 Float32Array = NDArray[np.float32]
 Ids = NDArray[np.int64]
@@ -16,6 +18,9 @@ Ids = NDArray[np.int64]
 # that all threads together stay under 256 MB at some 30 bytes an element.
 BATCH_ELEMENTS = 1 << 20
 ALL_BATCHES_ELEMENTS = 5 << 20
+
+# Lengths that neither vanish nor overflow when they are multiplied.
+SMALLEST_HANDY, LARGEST_HANDY = 1e-9, 1e9
 
 # Working values beyond this would overflow float32 when squared and summed.
 LARGEST = 1e15
@@ -97,10 +102,26 @@ def batches(n: int, dimensions: int, threads: int) -> Iterator[slice]:
         yield slice(start, min(n, start + rows))
 
 
+def row_lengths(rows: Float32Array) -> NDArray[np.float64]:
+    """(n,) lengths of C-contiguous rows; the bits of one do not depend on the others."""
+    lengths = np.empty(len(rows))
+    _core.row_lengths(rows, lengths)
+    return lengths
+
+
+def handy(rows: FloatArray) -> NDArray[np.float64] | None:
+    """Lengths of rows that can be used as they are, float32 of a usual size; None: they need `working_rows`."""
+    if rows.dtype != np.float32 or not rows.flags.c_contiguous:
+        return None
+    lengths = row_lengths(rows)
+    # NaN and infinity fail this comparison as well.
+    return lengths if lengths.min() > SMALLEST_HANDY and lengths.max() < LARGEST_HANDY else None
+
+
 def unit_rows(vectors: FloatArray, name: str, first_row: int) -> Float32Array:
     """Rows of length 1; a zero row has no direction and is refused by its number."""
     rows = working_rows(vectors, typical_unit(vectors, name), name, first_row)
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    lengths = row_lengths(rows)
     if not lengths.all():
         row = first_row + int(np.flatnonzero(lengths == 0)[0])
         raise ValueError(f"{name}[{row}] is zero; it has no direction, which cosine needs")

@@ -15,6 +15,7 @@ from pcpq.arrays import (
     Ids,
     as_ids,
     as_vectors,
+    handy,
     refuse_duplicates,
     typical_unit,
     unit_rows,
@@ -325,19 +326,28 @@ class Index:
         queries = as_vectors(queries, "queries")
         if queries.shape[1] != self._dimensions:
             raise ValueError(f"queries have {queries.shape[1]} dimensions, the index has {self._dimensions}")
+        # Distances need the index's own unit; products any that is near the queries' size.
+        unit = self._unit if self.metric == "euclidean" else 1.0
+        lengths = handy(queries) if unit == 1.0 else None
         if self.metric == "cosine":
-            rows, unit = unit_rows(queries, "queries", 0), 1.0
+            rows = (
+                unit_rows(queries, "queries", 0)
+                if lengths is None
+                else queries / lengths.astype(np.float32)[:, None]
+            )
+        elif lengths is not None:
+            rows = queries
         else:
-            # Distances need the index's own unit; products any that is near the queries' size.
-            unit = self._unit if self.metric == "euclidean" else typical_unit(queries, "queries")
+            unit = unit if self.metric == "euclidean" else typical_unit(queries, "queries")
             rows = working_rows(queries, unit, "queries")
         return Asked(rows, self._quantizer.model_.layout.pad(self._turn(rows)), unit)
 
     def _result(self, answers: tuple[Float32Array, Ids], unit: float, single: bool) -> Result:
         scores, ids = answers
         if self.metric == "euclidean":
-            scores = np.where(np.isfinite(scores), np.maximum(-scores, 0), np.inf).astype(np.float32)
-        scores = scores * np.float32(self._unit) * np.float32(unit)
+            scores = np.maximum(-scores, 0)
+        if self._unit * unit != 1.0:
+            scores = scores * np.float32(self._unit) * np.float32(unit)
         return Result(scores[0], ids[0]) if single else Result(scores, ids)
 
 

@@ -170,7 +170,7 @@ class Snapshot:
                 counts[part],
             )
 
-        together = min(QUERIES_TOGETHER, max(1, -(-n // available_threads(threads))))
+        together = 1 if n == 1 else min(QUERIES_TOGETHER, -(-n // available_threads(threads)))
         if n <= together:
             search_some(slice(0, n))
         else:

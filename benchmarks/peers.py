@@ -1,0 +1,246 @@
+"""How fast pcpq searches at equal recall, beside Faiss, ScaNN, hnswlib and usearch; one thread, one core.
+
+    python benchmarks/peers.py --data FOLDER                        vectors kept: recall 0.90, 0.95, 0.98
+    python benchmarks/peers.py --data FOLDER --mode codes           codes only against RaBitQ: recall 0.85
+    python benchmarks/peers.py --data FOLDER --only faiss scann     some of the contestants
+    python benchmarks/peers.py --data FOLDER --sets glove --rows 20000 --rounds 2     a quick try
+
+Everyone chooses kind, list count and search setting on one half of the queries and is reported on the other.
+The chosen settings then run in turns, all queries at once ("batch") and one a call ("single").
+Results go to benchmarks/results/peers_*.json; with --rows or another metric the name says so. Fewer than three
+rounds are a try: then everyone chooses from fewer kinds, list counts and settings, and the file says so too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+# One thread each, said before any library looks at how many cores there are.
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+os.environ["MKL_NUM_THREADS"] = "1"
+
+import numpy as np
+from common import UNIT_NORM, Data, best_rows, data_folder, environment, save
+from peers_indexes import Entry, codes_entries, entries
+from peers_tuning import MODES, Candidate, Queries, Tuner, recall_of, timed
+
+RESULTS = Path(__file__).parent / "results"
+TARGETS = {"kept": [0.90, 0.95, 0.98], "codes": [0.85]}
+BATCH = 1000
+LIST_FACTORS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # times the square root of the number of rows
+TRY_FACTORS = (0.5, 1.0)
+
+Chosen = dict[str, dict[tuple[str, float], Candidate]]  # by contestant, then by mode and target
+
+
+def load(folder: Path, name: str, metric: str, rows: int | None) -> Data:
+    """Base (or some of its rows), queries, and true neighbours by the metric."""
+    base = np.load(folder / f"{name}_base.npy").astype(np.float32)
+    queries = np.load(folder / f"{name}_query.npy").astype(np.float32)
+    if rows is not None:
+        base = base[np.sort(np.random.default_rng(0).permutation(len(base))[:rows])]
+    if metric == "cosine":
+        base /= np.linalg.norm(base, axis=1, keepdims=True)
+        queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+    # The nearest row is the one with the largest <q, x> - |x|^2 / 2.
+    penalty = np.square(base).sum(1) / 2 if metric == "euclidean" else np.float32(0)
+    top = [best_rows(queries[i : i + 100] @ base.T - penalty, 10) for i in range(0, len(queries), 100)]
+    return Data(name, base, queries, np.concatenate(top))
+
+
+def tune_all(
+    data: Data,
+    metric: str,
+    chosen_entries: list[Entry],
+    targets: list[float],
+    counts: list[int],
+    thorough: bool,
+) -> tuple[Chosen, dict[str, Any]]:
+    """Every contestant's settings, and a note on those that reach a target nowhere or cannot take part."""
+    tuning = Queries(data.tune, data.all_top[::2])
+    chosen: Chosen = {}
+    absent: dict[str, Any] = {}
+    for entry in chosen_entries:
+        if (reason := entry.missing()) is not None:
+            print(f"{entry.name} sits out: {reason}", flush=True)
+            absent[entry.name] = reason
+            continue
+        print(f"tuning {entry.name}", flush=True)
+        tuner = Tuner(entry, data.base, metric, tuning)
+        chosen[entry.name] = tuner.choose(targets, counts, thorough)
+        missed = [target for target in targets if ("batch", target) not in chosen[entry.name]]
+        if missed:
+            absent[entry.name] = {"not reached": missed, "best recall": round(tuner.best_recall(), 4)}
+    return chosen, absent
+
+
+def race(runners: dict[str, Candidate], queries: Queries, mode: str, rounds: int) -> dict[str, list[float]]:
+    """Seconds of every round; the contestants take turns, and the one that starts changes."""
+    prepared = {name: runner.index.prepare(queries.vectors) for name, runner in runners.items()}
+    times: dict[str, list[float]] = {name: [] for name in runners}
+    names = list(runners)
+    for turn in range(-1, rounds):  # one round to warm up
+        first = turn % max(1, len(names))
+        for name in names[first:] + names[:first]:
+            runners[name].index.configure(runners[name].setting)
+            seconds = timed(runners[name].index, prepared[name], mode) * len(queries.vectors)
+            if turn >= 0:
+                times[name].append(seconds)
+    return times
+
+
+def report(
+    mode: str, target: float, runners: dict[str, Candidate], queries: Queries, rounds: int
+) -> dict[str, Any]:
+    """One target in one mode: everyone's time and recall on the reported queries."""
+    rows = {}
+    times = race(runners, queries, mode, rounds)
+    for name, runner in runners.items():
+        index = runner.index
+        index.configure(runner.setting)
+        prepared = index.prepare(queries.vectors)
+        if mode == "batch":
+            found = np.asarray(index.search(prepared))
+        else:  # a library need not find one at a time what it finds at once
+            found = np.stack([np.asarray(index.search_one(query)).ravel() for query in prepared])
+        median = float(np.median(times[name]))
+        code = index.code_bytes()
+        rows[name] = {
+            **runner.summary(),
+            "recall": round(recall_of(found, queries.top), 4),
+            "median_seconds": round(median, 6),
+            "best_seconds": round(min(times[name]), 6),
+            "qps": round(len(queries.vectors) / median, 1),
+            "bytes_a_vector": round(index.bytes_a_vector(), 1),
+            "code_bytes": code and round(code, 2),
+        }
+        print(
+            f"{mode:6s} {target:.2f} {name:34s} {rows[name]['qps']:9.0f} QPS  recall {rows[name]['recall']:.4f}"
+            f" (tuned {runner.recall:.4f})  lists {index.n_lists}  width {runner.setting.width}"
+            f"  rerank {runner.setting.rerank}  {rows[name]['bytes_a_vector']:.0f} B",
+            flush=True,
+        )
+    return {"mode": mode, "target": target, "queries": len(queries.vectors), "contestants": rows}
+
+
+def verdicts(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For every rival: our fastest of no more bytes where only codes are kept, else ours; QPS over QPS."""
+    answers = []
+    for run in runs:
+        ours = {name: row for name, row in run["contestants"].items() if name.startswith("pcpq")}
+        codes_only = any(name != "pcpq" for name in ours)
+        for rival, row in run["contestants"].items():
+            if rival in ours:
+                continue
+            fitting = {
+                name: mine
+                for name, mine in ours.items()
+                if not codes_only or mine["bytes_a_vector"] <= row["bytes_a_vector"]
+            }
+            if not fitting:
+                continue
+            best = max(fitting, key=lambda name: fitting[name]["qps"])
+            ratio = round(fitting[best]["qps"] / row["qps"], 3)
+            answers.append(
+                {
+                    "mode": run["mode"],
+                    "target": run["target"],
+                    "ours": best,
+                    "rival": rival,
+                    "recall": fitting[best]["recall"],
+                    "rival_recall": row["recall"],
+                    "ratio": ratio,
+                }
+            )
+            print(f"{run['mode']:6s} {run['target']:.2f} {best} / {rival}: {ratio:.2f}")
+    return answers
+
+
+def compare(name: str, options: argparse.Namespace) -> None:
+    """One data set."""
+    metric = options.metric or default_metric(name)
+    data = load(data_folder(options.data), name, metric, options.rows)
+    count, d = data.base.shape
+    is_try = options.rounds < 3
+    factors = TRY_FACTORS if is_try else LIST_FACTORS
+    counts = options.lists or [max(1, round(factor * count**0.5)) for factor in factors]
+    targets = options.targets or TARGETS[options.mode]
+    ours = json.loads(options.pcpq) if options.pcpq else None
+    everyone = (codes_entries if options.mode == "codes" else entries)(metric, ours)
+    some = [entry for entry in everyone if not options.only or entry.name.split()[0] in options.only]
+    if is_try:
+        # The first kind and the last: they differ in how lists are made, which decides everything on some sets.
+        some = [Entry(entry.name, entry.make, entry.kinds[:: max(1, len(entry.kinds) - 1)]) for entry in some]
+    print(f"{name}: {count} x {d}, {metric}, lists {counts}", flush=True)
+    chosen, absent = tune_all(data, metric, some, targets, counts, thorough=not is_try)
+    reported = Queries(data.queries[:BATCH], data.top[:BATCH])
+    runs = []
+    for mode in MODES:
+        for target in targets:
+            runners = {who: best[mode, target] for who, best in chosen.items() if (mode, target) in best}
+            runs.append(report(mode, target, runners, reported, options.rounds))
+    packages = {entry.make.package for entry in some if entry.missing() is None} - {"pcpq"}
+    ratios = verdicts(runs)
+    result = {
+        "environment": environment(*sorted(packages)),
+        "data": {"name": name, "metric": metric, "n": count, "d": d, "tuning_queries": len(data.tune)},
+        "threads": 1,
+        "rounds": options.rounds,
+        "try": is_try,
+        "list_counts": counts,
+        "absent": absent,
+        "runs": runs,
+        "pcpq_over_peer": ratios,
+        "peer_wins": [ratio for ratio in ratios if ratio["ratio"] < 1],
+    }
+    save(RESULTS / f"{file_name(name, metric, options)}.json", result)
+
+
+def default_metric(name: str) -> str:
+    """Cosine where lengths mean nothing."""
+    return "cosine" if UNIT_NORM[name] else "dot"
+
+
+def file_name(name: str, metric: str, options: argparse.Namespace) -> str:
+    """What is not the default is named, so that a quick try replaces no result."""
+    parts = ["peers", name]
+    parts += [metric] if metric != default_metric(name) else []
+    parts += [f"{options.rows}rows"] if options.rows else []
+    parts += ["only", *sorted(options.only)] if options.only else []
+    parts += ["try"] if options.rounds < 3 else []
+    parts += ["codes"] if options.mode == "codes" else []
+    return "_".join(parts)
+
+
+def main() -> None:
+    """Parse and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", help="folder of NAME_base.npy and NAME_query.npy (default: PCPQ_DATA)")
+    parser.add_argument("--sets", nargs="+", default=["glove", "minilm", "npm", "lastfm48k"])
+    parser.add_argument("--metric", choices=("cosine", "dot", "euclidean"), help="default: by data set")
+    parser.add_argument("--mode", choices=("kept", "codes"), default="kept")
+    parser.add_argument("--only", nargs="+", choices=("pcpq", "faiss", "rabitq", "scann", "hnswlib", "usearch"))
+    parser.add_argument(
+        "--targets", nargs="+", type=float, help="recalls (default: 0.90 0.95 0.98; codes 0.85)"
+    )
+    parser.add_argument("--lists", nargs="+", type=int, help="list counts to choose from")
+    parser.add_argument("--rows", type=int, help="only so many rows of the base")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument(
+        "--pcpq",
+        help="JSON list of options of pcpq.build to choose from, as in "
+        '[{"keep": "int16", "quantizer": {"method": "PQ", "section_size": 2}}]',
+    )
+    options = parser.parse_args()
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    for name in options.sets:
+        compare(name, options)
+
+
+if __name__ == "__main__":
+    main()

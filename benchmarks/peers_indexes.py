@@ -1,0 +1,414 @@
+"""The contestants of peers.py: pcpq, Faiss, ScaNN, hnswlib and usearch behind one face.
+
+Packages are imported when an index is built, so that one that is not installed only sits out.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import pcpq
+
+K = 10
+Kind = dict[str, Any]  # the options an index is built with, besides its list count
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What one search may choose: lists (or graph nodes) to visit and candidates to re-rank, if any."""
+
+    width: int
+    rerank: int | None = None
+
+
+class Contestant:
+    """One index of one library: built once, configured by a setting, searched."""
+
+    package = ""  # as the package index names it
+    module = ""
+    has_lists = True
+    narrowest = 1
+    # Middle first: whatever it finds bounds the time that is spent on the others.
+    reranks: Sequence[int | None] = (100, 50, 200, 25, 400, 800)
+
+    def __init__(self, kind: Kind, n_lists: int | None) -> None:
+        self.kind, self.n_lists = kind, n_lists
+        self.index: Any = None
+        self.count = 0
+
+    @property
+    def widest(self) -> int:
+        """The largest width that can still matter."""
+        return self.n_lists or 4096
+
+    def build(self, vectors: np.ndarray, metric: str) -> None:
+        """Build the index of all vectors."""
+        raise NotImplementedError
+
+    def prepare(self, queries: np.ndarray) -> np.ndarray:
+        """Queries as the index wants them; not timed."""
+        return queries
+
+    def configure(self, setting: Setting) -> None:
+        """Choose the setting of the searches that follow."""
+        raise NotImplementedError
+
+    def search(self, queries: np.ndarray) -> np.ndarray:
+        """(n_queries, K) ids of the best rows, all queries at once."""
+        raise NotImplementedError
+
+    def search_one(self, query: np.ndarray) -> np.ndarray:
+        """The same for one query."""
+        raise NotImplementedError
+
+    def bytes_a_vector(self) -> float:
+        """Size of the serialized index over the number of its vectors: everything a search needs."""
+        raise NotImplementedError
+
+    def code_bytes(self) -> float | None:
+        """Bytes of a vector's code alone, where there is one."""
+        return None
+
+
+class Pcpq(Contestant):
+    """This library. Its kinds are the options of pcpq.build."""
+
+    package = module = "pcpq"
+
+    def build(self, vectors: np.ndarray, metric: str) -> None:
+        options = dict(self.kind)
+        if "quantizer" in options:
+            options["quantizer"] = quantizer_of(options["quantizer"])
+        self.index = pcpq.build(vectors, metric=metric, n_lists=self.n_lists, **options)
+        self.count = len(vectors)
+        if "keep" in options and options["keep"] is None:
+            self.reranks = (None,)
+
+    def configure(self, setting: Setting) -> None:
+        self.options: dict[str, Any] = {"k": K, "probes": setting.width, "threads": 1}
+        if setting.rerank is not None:
+            self.options["rerank"] = setting.rerank
+
+    def search(self, queries: np.ndarray) -> np.ndarray:
+        return self.index.search(queries, **self.options)[1]
+
+    def search_one(self, query: np.ndarray) -> np.ndarray:
+        return self.index.search(query, **self.options)[1]
+
+    def bytes_a_vector(self) -> float:
+        return float(sum(self.index.stats()["bytes_per_vector"].values()))
+
+    def code_bytes(self) -> float | None:
+        parts = self.index.stats()["bytes_per_vector"]
+        return float(parts["codes"] + parts["corrections"])
+
+
+def quantizer_of(options: Kind) -> Any:
+    """{"method": "PQ", "section_size": 2} as pcpq.PQ(section_size=2): kinds must fit into JSON."""
+    options = dict(options)
+    return getattr(pcpq, options.pop("method"))(**options)
+
+
+class FaissLists(Contestant):
+    """What the inverted-list indexes of Faiss share: lists by inner product or by distance."""
+
+    package, module = "faiss-cpu", "faiss"
+
+    def make(self, coarse: Any, d: int, metric: int) -> Any:
+        """The index over these lists, untrained."""
+        raise NotImplementedError
+
+    def wrap(self, lists: Any, metric: int) -> Any:
+        """The index that is searched."""
+        return lists
+
+    def build(self, vectors: np.ndarray, metric: str) -> None:
+        import faiss
+
+        faiss.omp_set_num_threads(1)
+        measure = faiss.METRIC_L2 if metric == "euclidean" else faiss.METRIC_INNER_PRODUCT
+        d, by_distance = vectors.shape[1], self.kind["lists"] == "euclidean"
+        self.coarse = faiss.IndexFlatL2(d) if by_distance else faiss.IndexFlatIP(d)
+        self.lists = self.make(self.coarse, d, measure)
+        # Faiss normalises list centers for inner product; with lists by distance they must keep their length.
+        self.lists.cp.spherical = not by_distance
+        self.index = self.wrap(self.lists, measure)
+        self.index.train(vectors)
+        self.index.add(vectors)
+        if by_distance and measure == faiss.METRIC_INNER_PRODUCT:
+            # Rows went to the nearest center, but queries rank lists by inner product, which is also the
+            # part of the score that Faiss takes from the coarse search.
+            centers = self.coarse.reconstruct_n(0, self.coarse.ntotal)
+            self.coarse = faiss.IndexFlatIP(d)
+            self.coarse.add(centers)
+            self.lists.quantizer = self.coarse
+
+    def configure(self, setting: Setting) -> None:
+        self.lists.nprobe = setting.width
+        if setting.rerank is not None:
+            self.index.k_factor = setting.rerank / K
+
+    def search(self, queries: np.ndarray) -> np.ndarray:
+        return self.index.search(queries, K)[1]
+
+    def search_one(self, query: np.ndarray) -> np.ndarray:
+        return self.index.search(query[None], K)[1]
+
+    def bytes_a_vector(self) -> float:
+        import faiss
+
+        return len(faiss.serialize_index(self.index)) / self.index.ntotal
+
+    def code_bytes(self) -> float:
+        return float(self.lists.code_size)
+
+
+class FaissPQ(FaissLists):
+    """IVF PQ fast scan of residuals, two coordinates and four bits a section, then a re-rank."""
+
+    def make(self, coarse: Any, d: int, metric: int) -> Any:
+        import faiss
+
+        index = faiss.IndexIVFPQFastScan(coarse, d, self.n_lists, d // 2, 4, metric)
+        index.by_residual = True
+        return index
+
+    def wrap(self, lists: Any, metric: int) -> Any:
+        import faiss
+
+        if self.kind["refine"] == "float32":
+            return faiss.IndexRefineFlat(lists)
+        type_of = {"float16": faiss.ScalarQuantizer.QT_fp16, "bfloat16": faiss.ScalarQuantizer.QT_bf16}
+        self.kept = faiss.IndexScalarQuantizer(lists.d, type_of[self.kind["refine"]], metric)
+        return faiss.IndexRefine(lists, self.kept)
+
+
+class FaissRaBitQ(FaissLists):
+    """IVF RaBitQ, codes only."""
+
+    reranks = (None,)
+
+    def make(self, coarse: Any, d: int, metric: int) -> Any:
+        import faiss
+
+        if self.kind["fast_scan"]:
+            index = faiss.IndexIVFRaBitQFastScan(coarse, d, self.n_lists, metric, 32, True, self.kind["bits"])
+        else:
+            index = faiss.IndexIVFRaBitQ(coarse, d, self.n_lists, metric, True, self.kind["bits"])
+        index.qb = self.kind["query_bits"]
+        return index
+
+
+class Scann(Contestant):
+    """ScaNN: a tree, asymmetric hashing of two coordinates a block, and exact reordering."""
+
+    package = module = "scann"
+
+    def build(self, vectors: np.ndarray, metric: str) -> None:
+        import scann
+        from scann.scann_ops.py.scann_builder import ReorderType
+
+        tree = {name: self.kind[name] for name in SCANN_TREE if name in self.kind}
+        builder = scann.scann_ops_pybind.builder(
+            vectors, K, "squared_l2" if metric == "euclidean" else "dot_product"
+        )
+        builder = builder.tree(self.n_lists, 10, training_sample_size=len(vectors), **tree)
+        builder = builder.score_ah(2, anisotropic_quantization_threshold=self.kind["threshold"] or np.nan)
+        builder = builder.reorder(100, ReorderType[self.kind["reorder"].upper()])
+        self.index = builder.set_n_training_threads(1).build()
+        self.count = len(vectors)
+
+    def configure(self, setting: Setting) -> None:
+        self.options = (K, setting.rerank, setting.width)
+
+    def search(self, queries: np.ndarray) -> np.ndarray:
+        return self.index.search_batched(queries, *self.options)[0]
+
+    def search_one(self, query: np.ndarray) -> np.ndarray:
+        return self.index.search(query, *self.options)[0]
+
+    def bytes_a_vector(self) -> float:
+        return saved_size(lambda folder: self.index.serialize(str(folder))) / self.count
+
+
+SCANN_TREE = ("spherical", "avq", "soar_lambda", "overretrieve_factor")
+
+
+class Graph(Contestant):
+    """What the two graph libraries share."""
+
+    has_lists = False
+    narrowest = K
+    reranks = (None,)
+
+    def build(self, vectors: np.ndarray, metric: str) -> None:
+        if self.kind.get("lifted"):
+            # One more coordinate gives all rows one length and leaves every query's order as it was:
+            # neighbours in the graph are then near, not merely long.
+            squares = np.square(vectors).sum(1)
+            vectors = np.column_stack([vectors, np.sqrt(squares.max() - squares)])
+        self.fill(np.ascontiguousarray(vectors), metric)
+
+    def fill(self, vectors: np.ndarray, metric: str) -> None:
+        """Make the graph."""
+        raise NotImplementedError
+
+    def prepare(self, queries: np.ndarray) -> np.ndarray:
+        return np.pad(queries, ((0, 0), (0, 1))) if self.kind.get("lifted") else queries
+
+
+class Hnswlib(Graph):
+    """The graph of hnswlib."""
+
+    package = module = "hnswlib"
+
+    def fill(self, vectors: np.ndarray, metric: str) -> None:
+        import hnswlib
+
+        count, d = vectors.shape
+        self.index = hnswlib.Index("l2" if metric == "euclidean" else "ip", d)
+        self.index.init_index(count, M=self.kind["M"], ef_construction=self.kind["ef_construction"])
+        self.index.set_num_threads(1)
+        self.index.add_items(vectors, num_threads=1)
+
+    def configure(self, setting: Setting) -> None:
+        self.index.set_ef(setting.width)
+
+    def search(self, queries: np.ndarray) -> np.ndarray:
+        return self.index.knn_query(queries, K, num_threads=1)[0]
+
+    search_one = search
+
+    def bytes_a_vector(self) -> float:
+        return self.index.index_file_size() / self.index.get_current_count()
+
+
+class Usearch(Graph):
+    """The graph of usearch."""
+
+    package = module = "usearch"
+
+    def fill(self, vectors: np.ndarray, metric: str) -> None:
+        from usearch.index import Index
+
+        self.index = Index(
+            ndim=vectors.shape[1],
+            metric="l2sq" if metric == "euclidean" else "ip",
+            dtype=self.kind["dtype"],
+            connectivity=self.kind["M"],
+            expansion_add=self.kind["ef_construction"],
+            enable_key_lookups=False,
+        )
+        self.index.add(np.arange(len(vectors)), vectors, threads=1)
+
+    def configure(self, setting: Setting) -> None:
+        self.index.expansion_search = setting.width
+
+    def search(self, queries: np.ndarray) -> np.ndarray:
+        return self.index.search(queries, K, threads=1).keys
+
+    search_one = search
+
+    def bytes_a_vector(self) -> float:
+        return self.index.serialized_length / len(self.index)
+
+
+def saved_size(save: Callable[[Path], Any]) -> int:
+    """Bytes of all files that are written into a folder."""
+    with tempfile.TemporaryDirectory() as scratch:
+        save(Path(scratch))
+        return sum(path.stat().st_size for path in Path(scratch).rglob("*") if path.is_file())
+
+
+@dataclass
+class Entry:
+    """A contestant by name and the kinds it may choose from."""
+
+    name: str
+    make: type[Contestant]
+    kinds: list[Kind]
+
+    def missing(self) -> str | None:
+        """Why it cannot take part, if so."""
+        if importlib.util.find_spec(self.make.module) is None:
+            return f"{self.make.package} is not installed"
+        if self.make is Pcpq and not hasattr(pcpq, "build"):
+            return "this pcpq has no index"
+        return None
+
+
+def entries(metric: str, ours: list[Kind] | None) -> list[Entry]:
+    """The contestants with all they may keep. `ours` are options of pcpq.build to choose from."""
+    inner = metric != "euclidean"
+    lists = ("inner product", "euclidean") if inner else ("euclidean",)
+    lifted = (False, True) if metric == "dot" else (False,)
+    pq = [{"lists": a, "refine": b} for a, b in product(lists, ("float32", "float16", "bfloat16"))]
+    rabitq = [kind for bits in (4, 6, 8) for kind in rabitq_kinds(bits, lists)]
+    hnsw = [
+        {"M": m, "ef_construction": ef, "lifted": lift}
+        for (m, ef), lift in product(((16, 200), (24, 300), (32, 200)), lifted)
+    ]
+    usearch = [
+        {"dtype": dtype, "M": m, "ef_construction": 200, "lifted": lift}
+        for dtype, m, lift in product(("f32", "f16"), (16, 32), lifted)
+    ]
+    return [
+        Entry("pcpq", Pcpq, ours or [{}]),
+        Entry("faiss", FaissPQ, pq),
+        Entry("rabitq", FaissRaBitQ, rabitq),
+        Entry("scann", Scann, scann_kinds(metric)),
+        Entry("hnswlib", Hnswlib, hnsw),
+        Entry("usearch", Usearch, usearch),
+    ]
+
+
+def scann_kinds(metric: str) -> list[Kind]:
+    """What ScaNN offers; most of it for inner product only."""
+    if metric == "euclidean":
+        return [{"threshold": None, "reorder": reorder} for reorder in ("float32", "bfloat16")]
+    soar = {"soar_lambda": 1.5, "overretrieve_factor": 1.5}
+    trees: list[Kind] = [{}, {"avq": 2.0}, {"avq": 2.0, **soar}, {"spherical": True}]
+    kinds = [{"threshold": 0.2, "reorder": "float32", **tree} for tree in trees]
+    kinds += [{"threshold": 0.2, "reorder": "bfloat16", **tree} for tree in trees[1::2]]
+    if metric == "dot":  # where lengths differ, shaping the error need not pay
+        kinds.append({"threshold": None, "reorder": "float32"})
+    return kinds
+
+
+def rabitq_kinds(bits: int, lists: Sequence[str]) -> list[Kind]:
+    """Both scanners of RaBitQ, each with the query bits that lose no recall to speak of."""
+    return [
+        {"bits": bits, "lists": by, "fast_scan": fast, "query_bits": query_bits}
+        for by, (fast, query_bits) in product(lists, ((True, 8), (False, 4)))
+    ]
+
+
+def codes_entries(metric: str, ours: list[Kind] | None) -> list[Entry]:
+    """Codes only, nothing kept: every size is a contestant of its own."""
+    lists = ("inner product", "euclidean") if metric != "euclidean" else ("euclidean",)
+    ours = ours or [
+        {"quantizer": {"method": "QPCPQ", "section_size": size, "n_scales": scales, **corrections}}
+        for (size, scales), corrections in product(
+            ((3, 8), (2, 4), (2, 8), (2, 16)), ({"gain": True, "bias": "anchor"},)
+        )
+    ]
+    found = [Entry(f"pcpq {label(kind)}", Pcpq, [{**kind, "keep": None}]) for kind in ours]
+    return found + [
+        Entry(f"rabitq {bits} bits", FaissRaBitQ, rabitq_kinds(bits, lists)) for bits in (3, 4, 5, 6)
+    ]
+
+
+def label(kind: Kind) -> str:
+    """Options in one line."""
+    return ", ".join(
+        f"{name}=({label(value)})" if isinstance(value, dict) else f"{name}={value}"
+        for name, value in kind.items()
+    )
