@@ -108,7 +108,7 @@ Kept kept_from(const KeptArrays& arrays, size_t dimensions) {
 void search_index(const ListArrays& list_arrays, const CodeArrays& code_arrays, const KeptArrays& kept_arrays,
                   Maybe<const uint32_t, 1> allowed, Array<const float, 2> queries, Array<const float, 2> turned,
                   int64_t probes, int64_t rerank, Array<int64_t, 2> out_ids, Array<float, 2> out_scores,
-                  Maybe<int64_t, 2> out_counts) {
+                  Maybe<int64_t, 2> out_counts, Maybe<double, 1> out_seconds) {
     const size_t n = queries.shape(0), d = queries.shape(1);
     SearchJob job{lists_from(list_arrays, d),
                   packed_from(code_arrays),
@@ -122,7 +122,8 @@ void search_index(const ListArrays& list_arrays, const CodeArrays& code_arrays, 
                   turned.data(),
                   out_ids.data(),
                   out_scores.data(),
-                  data_or_null(out_counts)};
+                  data_or_null(out_counts),
+                  data_or_null(out_seconds)};
     const Packed& packed = job.packed;
     const auto n_blocks = static_cast<int64_t>(std::get<0>(code_arrays).shape(0));
     require(job.lists.blocks[job.lists.count] == n_blocks, "blocks do not match the lists");
@@ -134,6 +135,7 @@ void search_index(const ListArrays& list_arrays, const CodeArrays& code_arrays, 
     require(out_ids.shape(0) == n && out_scores.shape(0) == n && out_scores.shape(1) == out_ids.shape(1),
             "outputs have the wrong shape");
     require(!out_counts || (out_counts->shape(0) == n && out_counts->shape(1) == 3), "out_counts has the wrong shape");
+    require(!out_seconds || out_seconds->shape(0) == 4, "out_seconds has the wrong shape");
     require(probes > 0 && rerank >= job.k && job.k > 0, "probes, rerank or k is out of range");
     nb::gil_scoped_release unlocked;
     search(job);
@@ -152,7 +154,7 @@ void bind_search(nb::module_& m) {
         "rows"_a.noconvert(), "out_lengths"_a.noconvert(), "Euclidean lengths, the same bits for a row alone.");
     m.def("search", search_index, "lists"_a, "codes"_a, "kept"_a, "allowed"_a.none(), "queries"_a.noconvert(),
           "turned"_a.noconvert(), "probes"_a, "rerank"_a, "out_ids"_a.noconvert(), "out_scores"_a.noconvert(),
-          "out_counts"_a.none(), "The k best rows for every query.");
+          "out_counts"_a.none(), "out_seconds"_a.none() = nb::none(), "The k best rows for every query.");
 }
 
 }  // namespace pcpq

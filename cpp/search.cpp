@@ -3,6 +3,7 @@
 #include "search.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -49,6 +50,24 @@ struct Scored {
     double score;
     int64_t id;
     bool operator<(const Scored& other) const { return score > other.score || (score == other.score && id < other.id); }
+};
+
+// Adds up the time of each stage, if anybody asks.
+class StageClock {
+public:
+    explicit StageClock(double* seconds) : seconds_(seconds) {
+        if (seconds_) last_ = std::chrono::steady_clock::now();
+    }
+    void stage(int number) {
+        if (!seconds_) return;
+        const auto now = std::chrono::steady_clock::now();
+        seconds_[number] += std::chrono::duration<double>(now - last_).count();
+        last_ = now;
+    }
+
+private:
+    double* seconds_;
+    std::chrono::steady_clock::time_point last_;
 };
 
 // Candidates with their final scores.
@@ -302,19 +321,25 @@ void search(const SearchJob& job) {
     for (int64_t start = 0; start < job.n_queries; start += kQueriesTogether) {
         const int64_t count = std::min(kQueriesTogether, job.n_queries - start);
         const bool together = count >= kFewestTogether;
+        StageClock clock(job.seconds);
         score_lists(job, searches, start, count);
+        clock.stage(0);
         for (int64_t q = 0; q < count; q++) {
             QuerySearch& one = searches[q];
             one.prepare(job);
+            clock.stage(1);
             Scan* scan = &one.scan;
             const auto lists = static_cast<int64_t>(one.chosen.size());
             for (int64_t i = 0; i < (together ? std::min(kWarmUp, lists) : lists); i++) {
                 const int32_t base = one.base(job, one.chosen[i]);
                 kernels().search.scan_list(job, one.chosen[i], &scan, &base);
             }
+            clock.stage(2);
         }
         if (together) together_scan.run(job, searches, count);
+        clock.stage(2);
         for (int64_t q = 0; q < count; q++) searches[q].finish(job, judged);
+        clock.stage(3);
     }
 }
 

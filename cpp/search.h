@@ -94,7 +94,8 @@ struct SearchJob {
     const float* turned;   // (n_queries, m * D)  rotated and padded
     int64_t* ids;          // (n_queries, k)  out, -1 where there is none
     float* scores;         // (n_queries, k)  out, larger is better
-    int64_t* counts;       // (n_queries, 3)  out: rows scanned, candidates, judged; or null
+    int64_t* counts;       // (n_queries, 3)  out: lists probed, rows scanned, candidates judged; or null
+    double* seconds;       // (4,)  added to: ranking lists, tables, scan, judging; or null
 };
 
 // What each SIMD level does for a search.

@@ -128,6 +128,67 @@ def test_a_filter_finds_what_brute_force_finds_among_the_allowed(share, data):
         assert np.array_equal(ids[:, : rows.shape[1]], allowed[rows])
 
 
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_range_holds_all_that_brute_force_finds_in_it(metric, data):
+    vectors, queries = data
+    index = pcpq.build(vectors, metric=metric, keep="float32", n_lists=30)
+    expected, rows = exact(vectors, queries, metric, 400)
+    bound = float(np.median(expected[:, 200]))
+    name = "max_distance" if metric == "euclidean" else "min_score"
+    limits, scores, ids = index.search_range(queries, **{name: bound}, probes=30)
+    inside = expected <= bound if metric == "euclidean" else expected >= bound
+    for i in range(len(queries)):
+        part = slice(limits[i], limits[i + 1])
+        wanted = rows[i][inside[i]]
+        if len(wanted) == 400:  # brute force was cut off
+            continue
+        assert len(np.setxor1d(ids[part], wanted)) <= 0.02 * len(wanted) + 1
+        assert (scores[part] <= bound).all() if metric == "euclidean" else (scores[part] >= bound).all()
+    assert limits[-1] == len(ids) == len(scores)
+    with pytest.raises(ValueError, match=f"takes {name}"):
+        index.search_range(queries)
+
+
+@pytest.mark.parametrize("rotation", ["random", "learned"])
+def test_rotated_codes_find_and_give_back_the_same_vectors(rotation, data):
+    vectors, queries = data
+    index = pcpq.build(vectors, metric="dot", keep="float32", n_lists=20, rotation=rotation)
+    assert (
+        recall(index.search(queries, probes=20, rerank=300).ids, exact(vectors, queries, "dot", 10)[1]) > 0.97
+    )
+    decoded = pcpq.build(vectors, metric="dot", keep=None, n_lists=20, rotation=rotation).reconstruct([7, 8])
+    assert np.square(decoded - vectors[[7, 8]]).sum() < 0.1 * np.square(vectors[[7, 8]]).sum()
+
+
+def test_a_learned_rotation_lowers_the_error_of_correlated_coordinates():
+    generator = np.random.default_rng(0)
+    mixed = generator.normal(size=(3000, 16)) * np.geomspace(1, 0.02, 16) @ generator.normal(size=(16, 16))
+    errors = []
+    for rotation in (None, "learned"):
+        index = pcpq.build(mixed, metric="euclidean", keep=None, n_lists=1, rotation=rotation)
+        errors.append(np.square(index.reconstruct(np.arange(3000)) - mixed).mean())
+    assert errors[1] < 0.9 * errors[0]
+
+
+def test_explain_counts_what_a_search_did(data):
+    vectors, queries = data
+    index = pcpq.build(vectors, metric="dot", n_lists=40)
+    told = index.explain(queries[0], k=10, probes=4, rerank=50)
+    assert (told["lists"], told["lists_probed"], told["candidates_judged"]) == (40, 4, 50)
+    assert 50 <= told["rows_scanned"] < 4000
+    assert told["judged_by"] == "int16"
+    assert all(seconds > 0 for seconds in told["seconds"].values())
+    with pytest.raises(ValueError, match="no option 'probe'"):
+        index.explain(queries[0], probe=3)
+
+
+def test_an_iterator_without_batches_is_refused(data):
+    index = pcpq.Index(metric="dot", n_lists=5).fit(data[0])
+    for call in (lambda: index.add(iter([])), lambda: pcpq.build(iter([]), metric="dot")):
+        with pytest.raises(ValueError, match="no batches"):
+            call()
+
+
 def test_missing_results_are_minus_one(data):
     vectors, queries = data
     for metric, fill in (("dot", -np.inf), ("euclidean", np.inf)):

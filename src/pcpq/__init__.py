@@ -8,16 +8,19 @@ partition.py   lists: fit, assign, and what ranks them
 sections.py    d coordinates cut into m sections
 clustering.py  plain and projective clustering of one section
 quantizers/    codes: loss, scales, trainer, encoder, scorer, the six named classes
+rotation.py    how vectors are turned before they are cut
 packing.py     codes as blocks of 32
 rerank.py      vectors kept to judge candidates by
 scan.py        the arrays that a search reads, and its native call
+search.py      what a search is asked for, and how it goes on until that is found
 index.py       Index and build, which compose the above
 datasets.py    the word vectors that come with the package
 """
 
 from pcpq.errors import NotFittedError
-from pcpq.index import Index, Result, build
+from pcpq.index import Index, build
 from pcpq.quantizers import APCPQ, APQ, PCPQ, PQ, QAPCPQ, QPCPQ, Codes, Quantizer
+from pcpq.search import Result
 
 __version__ = "0.1.0"
 

@@ -30,28 +30,17 @@ from pcpq.quantizers.codes import Codes
 from pcpq.quantizers.encoder import anchored_corrections
 from pcpq.quantizers.options import whole_number
 from pcpq.rerank import KEEPS, keep_rows, read_rows
-from pcpq.scan import Asked, Rows, Snapshot, fits, no_answers, widen
-from pcpq.sections import random_rotation
+from pcpq.rotation import ROTATIONS, fit_rotation
+from pcpq.scan import Asked, Rows, Snapshot, fits
+from pcpq.search import Result, find, find_range, make_plan, nothing
 from pcpq.streams import Stream
 
 METRICS = ("dot", "cosine", "euclidean")
 TRAINING_ROWS = 200_000
-# So few vectors are all judged: an approximation would save nothing.
-FEW = 2000
+# Rows whose biases set the range of the scan's.
+BIAS_ROWS = 20_000
 
 Progress = Callable[[int, int | None], None]
-
-
-class Result(NamedTuple):
-    """Best first; (n, k), or (k,) for a single query."""
-
-    scores: Float32Array
-    ids: Ids
-
-    @property
-    def distances(self) -> Float32Array:
-        """The scores of a euclidean search: squared distances, smaller is better."""
-        return self.scores
 
 
 class Index:
@@ -63,7 +52,7 @@ class Index:
     quantizer : of the residuals; at most 16 centers and 16 scales a section. None: PQ of section size 2 where
         vectors are kept, QPCPQ with 16 scales where codes are all there is
     n_lists : None: twice the square root of the number of vectors
-    rotation : None or "random": turn vectors before they are cut into sections
+    rotation : turn vectors before they are cut into sections: None, "random", or "learned" from their codes
     keep : vectors kept for re-ranking: None, "int8", "int16", "float16" or "float32"
     seed : of every random choice
     """
@@ -80,7 +69,7 @@ class Index:
     ) -> None:
         for name, value, allowed in (
             ("metric", metric, METRICS),
-            ("rotation", rotation, (None, "random")),
+            ("rotation", rotation, ROTATIONS),
             ("keep", keep, KEEPS),
         ):
             if value not in allowed:
@@ -102,14 +91,14 @@ class Index:
         lists = self.n_lists or max(1, min(round(2 * np.sqrt(n)), len(rows) // 8))
         partition = fit_partition(rows, lists, self.metric, generator, threads)
         residuals = rows - partition.centers[partition.assign(rows, threads)]
-        self._matrix = random_rotation(self._dimensions, generator) if self.rotation == "random" else None
         quantizer = self._new_quantizer(threads)
+        self._matrix = fit_rotation(self.rotation, residuals, quantizer, generator)
         quantizer.fit(self._turn(residuals), directions=self._turn(rows))
         if not fits(quantizer.model_):
             raise ValueError(f"{quantizer!r} has codes the index cannot scan: at most 16 centers and 16 scales")
         self._quantizer, self._partition = quantizer, partition
         self._bias_range = (0.0, 0.0)
-        parts = self._encode(residuals[: FEW * 10], rows[: FEW * 10])
+        parts = self._encode(residuals[:BIAS_ROWS], rows[:BIAS_ROWS])
         if parts.bias is not None:
             self._bias_range = bias_range(parts.bias)
         self._snapshot = None
@@ -166,42 +155,73 @@ class Index:
         exclude : ids that may not
         threads : None: every CPU of the process, one for a single query
         """
-        snapshot = self._fitted()
         k = whole_number("k", k, 1, 1 << 30)
-        queries = np.asarray(queries)
-        single = queries.ndim == 1
-        asked = self._queries(queries[None] if single else queries)
-        if snapshot is None or len(snapshot) == 0:
-            return self._result(no_answers(len(asked.rows), k), asked.unit, single)
-        given = probes if probes is not None else max(1, len(self._partition) // 20)
-        probes = whole_number("probes", given, 1, 1 << 30)
-        wanted = whole_number("rerank", rerank if rerank is not None else max(100, 10 * k), 1, 1 << 34)
-        wanted = min(max(wanted, k), len(snapshot))
-        if len(snapshot) <= FEW and rerank is None:
-            probes, wanted = len(self._partition), len(snapshot)
-        allowed = None
-        if filter is not None or exclude is not None:
-            found = np.ones(len(snapshot), bool)
-            if filter is not None:
-                found = np.isin(snapshot.ids, np.asarray(filter))
-            if exclude is not None:
-                found &= ~np.isin(snapshot.ids, np.asarray(exclude))
-            count = int(found.sum())
-            if count == 0:
-                return self._result(no_answers(len(asked.rows), k), asked.unit, single)
-            if count <= FEW:
-                probes, wanted = len(self._partition), count
-            allowed = snapshot.mask(found)
-        keep = min(k, wanted)
+        single = np.ndim(queries) == 1
         threads = 1 if single and threads is None else threads
-        answers = snapshot.search(asked.rows, asked.turned, keep, probes, max(wanted, keep), allowed, threads)
-        scores, ids, _ = answers
-        if allowed is not None:
-            scores, ids = widen(snapshot, asked, answers, probes, wanted, allowed, threads)
-        if keep < k:
-            scores = np.pad(scores, ((0, 0), (0, k - keep)), constant_values=-np.inf)
-            ids = np.pad(ids, ((0, 0), (0, k - keep)), constant_values=-1)
-        return self._result((scores, ids), asked.unit, single)
+        asked, snapshot = self._queries(queries), self._fitted()
+        if snapshot is None:
+            scores, ids, _ = nothing(len(asked.rows), k)
+        else:
+            plan = make_plan(snapshot, k, probes, rerank, filter, exclude, threads)
+            scores, ids, _ = find(snapshot, asked, plan)
+        scores = self._scores(scores, asked.unit)
+        return Result(scores[0], ids[0]) if single else Result(scores, ids)
+
+    def search_range(
+        self,
+        queries: Any,
+        *,
+        min_score: float | None = None,
+        max_distance: float | None = None,
+        probes: int | None = None,
+        filter: Any = None,
+        exclude: Any = None,
+        threads: int | None = None,
+    ) -> tuple[NDArray[np.int64], Float32Array, Ids]:
+        """All vectors that score at least `min_score`, or lie within the squared `max_distance`.
+
+        Returns
+        -------
+        limits : (n + 1,) int64; the results of query i are limits[i] to limits[i + 1]
+        scores, ids : of all queries one after the other, each best first
+        """
+        wanted, other = (
+            ("max_distance", "min_score") if self.metric == "euclidean" else ("min_score", "max_distance")
+        )
+        bounds = {"min_score": min_score, "max_distance": max_distance}
+        bound = bounds[wanted]
+        if bound is None or bounds[other] is not None:
+            raise ValueError(f"a search by range in a {self.metric} index takes {wanted}, and not {other}")
+        asked, snapshot = self._queries(queries), self._fitted()
+        if snapshot is None:
+            return np.zeros(len(asked.rows) + 1, np.int64), np.empty(0, np.float32), np.empty(0, np.int64)
+        plan = make_plan(snapshot, 1, probes, None, filter, exclude, threads)
+        least = float(bound) / (self._unit * asked.unit)
+        limits, scores, ids = find_range(snapshot, asked, plan, -least if max_distance is not None else least)
+        return limits, self._scores(scores, asked.unit), ids
+
+    def explain(self, query: Any, k: int = 10, **options: Any) -> dict[str, Any]:
+        """What a search for one query does: lists, rows and candidates, and the seconds of each stage."""
+        k = whole_number("k", k, 1, 1 << 30)
+        asked, snapshot = self._queries(query), self._fitted()
+        counts, seconds = np.zeros((1, 3), np.int64), np.zeros(4)
+        if snapshot is not None:
+            given = {name: options.pop(name, None) for name in ("probes", "rerank", "filter", "exclude")}
+            if options:
+                raise ValueError(f"explain has no option {next(iter(options))!r}")
+            plan = make_plan(snapshot, k, **given, threads=1)
+            counts = find(snapshot, Asked(asked.rows[:1], asked.turned[:1], asked.unit), plan, seconds)[2]
+        probed, scanned, judged = (int(count) for count in counts[0])
+        stages = ("rank lists", "tables", "scan", "judge")
+        return {
+            "lists": len(self._partition),
+            "lists_probed": probed,
+            "rows": len(self),
+            "rows_scanned": scanned,
+            "candidates_judged": judged,
+            "judged_by": self.keep or "codes",
+            "seconds": dict(zip(stages, seconds.tolist(), strict=True)),
+        }
 
     def reconstruct(self, ids: Any) -> Float32Array:
         """(n, d) the vectors of ids, as kept, or decoded where none are."""
@@ -222,7 +242,7 @@ class Index:
             found = read_rows(snapshot.kept[rows], units)
         else:
             some = snapshot.rows().take(rows)
-            decoded = self._quantizer.decode(codes_of(some))
+            decoded = self._quantizer.decode(Codes(some.centers, some.scales))
             found = self._partition.centers[some.lists] + self._unturn(decoded)
         found *= np.float32(self._unit)
         return found
@@ -230,23 +250,17 @@ class Index:
     def stats(self) -> dict[str, Any]:
         """Bytes a vector by part, and how lists are filled."""
         snapshot = self._fitted()
-        n = 0 if snapshot is None else len(snapshot)
-        parts = {"codes": 0, "corrections": 0, "kept": 0, "ids": 0, "lists": self._partition.centers.nbytes}
+        parts = {"lists": self._partition.centers.nbytes}
         sizes = np.zeros(len(self._partition), np.int64)
         if snapshot is not None:
-            parts["codes"] = snapshot.packed.nbytes
-            parts["corrections"] = sum(
-                part.nbytes for part in (snapshot.gains, snapshot.biases) if part is not None
-            )
-            parts["kept"] = snapshot.kept.nbytes + (0 if snapshot.units is None else snapshot.units.nbytes)
-            parts["ids"] = snapshot.ids.nbytes
+            parts |= snapshot.bytes_by_part()
             sizes = np.diff(snapshot.blocks.rows)
         mean = sizes.mean()
         return {
-            "vectors": n,
+            "vectors": len(self),
             "dimensions": self._dimensions,
             "lists": len(sizes),
-            "bytes_per_vector": {name: size / max(n, 1) for name, size in parts.items()},
+            "bytes_per_vector": {name: size / max(len(self), 1) for name, size in parts.items()},
             "largest_list": int(sizes.max()),
             "empty_lists": int((sizes == 0).sum()),
             # 1 where all lists are equal: how many times more a random vector's list holds than the mean list.
@@ -322,8 +336,10 @@ class Index:
         ids = np.zeros(len(rows), np.int64)
         return Added(Rows(lists, codes.centers, codes.scales, bias, gains, biases, kept, units, ids), reach)
 
-    def _queries(self, queries: NDArray[Any]) -> Asked:
-        queries = as_vectors(queries, "queries")
+    def _queries(self, queries: Any) -> Asked:
+        self._fitted()
+        queries = np.asarray(queries)
+        queries = as_vectors(queries[None] if queries.ndim == 1 else queries, "queries")
         if queries.shape[1] != self._dimensions:
             raise ValueError(f"queries have {queries.shape[1]} dimensions, the index has {self._dimensions}")
         # Distances need the index's own unit; products any that is near the queries' size.
@@ -342,13 +358,13 @@ class Index:
             rows = working_rows(queries, unit, "queries")
         return Asked(rows, self._quantizer.model_.layout.pad(self._turn(rows)), unit)
 
-    def _result(self, answers: tuple[Float32Array, Ids], unit: float, single: bool) -> Result:
-        scores, ids = answers
+    def _scores(self, scores: Float32Array, unit: float) -> Float32Array:
+        """Scores of the scan in the user's units; squared distances where the metric is one."""
         if self.metric == "euclidean":
             scores = np.maximum(-scores, 0)
         if self._unit * unit != 1.0:
             scores = scores * np.float32(self._unit) * np.float32(unit)
-        return Result(scores[0], ids[0]) if single else Result(scores, ids)
+        return scores
 
 
 class Encoded(NamedTuple):
@@ -382,8 +398,3 @@ def build(
     index.fit(stream.sample(TRAINING_ROWS, generator), expected=stream.length, threads=threads)
     index.add(stream, ids, threads=threads, progress=progress)
     return index
-
-
-def codes_of(rows: Rows) -> Codes:
-    """Rows as the quantizer's codes."""
-    return Codes(rows.centers, rows.scales)

@@ -109,6 +109,16 @@ class Snapshot:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def bytes_by_part(self) -> dict[str, int]:
+        """What codes, corrections, kept vectors and ids take."""
+        parts = {
+            "codes": (self.packed,),
+            "corrections": (self.gains, self.biases),
+            "kept": (self.kept, self.units),
+            "ids": (self.ids,),
+        }
+        return {name: sum(0 if a is None else a.nbytes for a in arrays) for name, arrays in parts.items()}
+
     def rows(self) -> Rows:
         """The rows again, unpacked, in list order."""
         counts = np.diff(self.blocks.rows)
@@ -150,8 +160,12 @@ class Snapshot:
         rerank: int,
         allowed: NDArray[np.uint32] | None,
         threads: int | None,
+        seconds: NDArray[np.float64] | None = None,
     ) -> tuple[Float32Array, Ids, Ids]:
-        """Scores, larger is better; ids; and lists probed, rows scanned, candidates judged: a query a row."""
+        """Scores, larger is better; ids; and lists probed, rows scanned, candidates judged: a query a row.
+
+        `seconds` (4,) gains the time of each stage; with one thread only.
+        """
         n = len(queries)
         scores, ids = np.empty((n, k), np.float32), np.empty((n, k), np.int64)
         counts = np.empty((n, 3), np.int64)
@@ -168,6 +182,7 @@ class Snapshot:
                 ids[part],
                 scores[part],
                 counts[part],
+                seconds,
             )
 
         together = 1 if n == 1 else min(QUERIES_TOGETHER, -(-n // available_threads(threads)))
@@ -196,31 +211,3 @@ class Asked(NamedTuple):
     rows: Float32Array
     turned: Float32Array
     unit: float
-
-
-def no_answers(n: int, k: int) -> tuple[Float32Array, Ids]:
-    """What is returned where nothing can be found."""
-    return np.full((n, k), -np.inf, np.float32), np.full((n, k), -1, np.int64)
-
-
-def widen(
-    snapshot: Snapshot,
-    asked: Asked,
-    answers: tuple[Float32Array, Ids, Ids],
-    probes: int,
-    rerank: int,
-    allowed: NDArray[np.uint32],
-    threads: int | None,
-) -> tuple[Float32Array, Ids]:
-    """Search again, in twice as many lists each time, where a filter left too few."""
-    scores, ids, _ = answers
-    while probes < len(snapshot.partition):
-        short = np.flatnonzero(ids[:, -1] < 0)
-        if len(short) == 0:
-            break
-        probes *= 2
-        again = snapshot.search(
-            asked.rows[short], asked.turned[short], ids.shape[1], probes, rerank, allowed, threads
-        )
-        scores[short], ids[short], _ = again
-    return scores, ids

@@ -92,9 +92,3 @@ def query_whitening(queries: Float32Array, layout: Layout) -> tuple[Float32Array
     whitening = np.einsum("jab,jb,jcb->jac", vectors, roots, vectors)
     inverse = np.einsum("jab,jb,jcb->jac", vectors, 1.0 / roots, vectors)
     return whitening.astype(np.float32), inverse.astype(np.float32)
-
-
-def random_rotation(dimensions: int, generator: np.random.Generator) -> Float32Array:
-    """An orthogonal matrix, evenly among all."""
-    q, r = np.linalg.qr(generator.normal(size=(dimensions, dimensions)))
-    return (q * np.sign(np.diag(r))).astype(np.float32)

@@ -53,7 +53,10 @@ class Stream:
     def batches(self, dimensions: int, threads: int) -> Iterator[FloatArray]:
         """All vectors, so many at a time that a batch for each thread fits the memory allowed."""
         parts = self.rest if self.array is None else iter([self.array])
-        for part in parts:
+        first = next(parts, None)
+        if first is None:
+            raise ValueError("vectors are empty: the iterable has no batches")
+        for part in chain([first], parts):
             vectors = as_vectors(part, dimensions=dimensions)
             for rows in batches(len(vectors), dimensions, threads):
                 yield vectors[rows]

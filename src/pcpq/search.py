@@ -1,0 +1,125 @@
+"""What a search is asked for, settled against what there is to find."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq.arrays import Float32Array, Ids
+from pcpq.quantizers.options import whole_number
+from pcpq.scan import Asked, Snapshot
+
+# So few vectors are all judged: an approximation would save nothing.
+FEW = 2000
+# Results that a search by range looks for at first; as many more each time as it had.
+RANGE_START = 128
+
+Answers = tuple[Float32Array, Ids, Ids]
+
+
+class Result(NamedTuple):
+    """Best first; (n, k), or (k,) for a single query."""
+
+    scores: Float32Array
+    ids: Ids
+
+    @property
+    def distances(self) -> Float32Array:
+        """The scores of a euclidean search: squared distances, smaller is better."""
+        return self.scores
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many results, lists and candidates; which rows may be found (None: all)."""
+
+    k: int
+    probes: int
+    rerank: int
+    allowed: NDArray[np.uint32] | None
+    n_allowed: int
+    threads: int | None
+
+
+def make_plan(
+    snapshot: Snapshot,
+    k: int,
+    probes: int | None,
+    rerank: int | None,
+    filter: Any,
+    exclude: Any,
+    threads: int | None,
+) -> Plan:
+    """Defaults filled in, and everything judged where little may be found."""
+    n_lists, n_allowed, allowed = len(snapshot.partition), len(snapshot), None
+    given = probes if probes is not None else max(1, n_lists // 20)
+    probes = whole_number("probes", given, 1, 1 << 30)
+    wanted = whole_number("rerank", rerank if rerank is not None else max(100, 10 * k), 1, 1 << 34)
+    few = len(snapshot) <= FEW and rerank is None
+    if filter is not None or exclude is not None:
+        found = np.ones(len(snapshot), bool)
+        if filter is not None:
+            found = np.isin(snapshot.ids, np.asarray(filter))
+        if exclude is not None:
+            found &= ~np.isin(snapshot.ids, np.asarray(exclude))
+        n_allowed, allowed = int(found.sum()), snapshot.mask(found)
+        few = few or n_allowed <= FEW
+    if few:
+        probes, wanted = n_lists, n_allowed
+    return Plan(k, probes, min(max(wanted, k), n_allowed), allowed, n_allowed, threads)
+
+
+def find(snapshot: Snapshot, asked: Asked, plan: Plan, seconds: NDArray[np.float64] | None = None) -> Answers:
+    """(n, k) scores, larger is better, and ids; and (n, 3) lists probed, rows scanned, candidates judged.
+
+    Under a filter the queries that come back short are asked again, in twice as many lists each time.
+    """
+    k, probes = min(plan.k, plan.n_allowed), plan.probes
+    if k == 0:
+        return nothing(len(asked.rows), plan.k)
+    fixed = (max(plan.rerank, k), plan.allowed, plan.threads)
+    scores, ids, counts = snapshot.search(asked.rows, asked.turned, k, probes, *fixed, seconds)
+    while plan.allowed is not None and probes < len(snapshot.partition):
+        short = np.flatnonzero(ids[:, -1] < 0)
+        if len(short) == 0:
+            break
+        probes *= 2
+        again = snapshot.search(asked.rows[short], asked.turned[short], k, probes, *fixed, seconds)
+        scores[short], ids[short], counts[short] = again
+    if k < plan.k:
+        missing = ((0, 0), (0, plan.k - k))
+        scores = np.pad(scores, missing, constant_values=-np.inf)
+        ids = np.pad(ids, missing, constant_values=-1)
+    return scores, ids, counts
+
+
+def find_range(
+    snapshot: Snapshot, asked: Asked, plan: Plan, least: float
+) -> tuple[NDArray[np.int64], Float32Array, Ids]:
+    """Everything that scores `least` or more among the lists probed: limits, scores and ids as in Faiss.
+
+    Looks for ever more results until the last of them falls short.
+    """
+    found: list[tuple[Float32Array, Ids]] = [(np.empty(0, np.float32), np.empty(0, np.int64))] * len(asked.rows)
+    open_queries, k = np.arange(len(asked.rows)), min(RANGE_START, plan.n_allowed)
+    while len(open_queries) and k > 0:
+        some = Asked(asked.rows[open_queries], asked.turned[open_queries], asked.unit)
+        wider = replace(plan, k=k, rerank=min(max(plan.rerank, 4 * k), plan.n_allowed))
+        scores, ids, _ = find(snapshot, some, wider)
+        inside = (scores >= least) & (ids >= 0)
+        counts = inside.sum(axis=1)
+        for row, query in enumerate(open_queries):
+            found[query] = (scores[row, : counts[row]], ids[row, : counts[row]])
+        if k == plan.n_allowed:
+            break
+        open_queries, k = open_queries[counts == k], min(2 * k, plan.n_allowed)
+    limits = np.concatenate([[0], np.cumsum([len(ids) for _, ids in found])]).astype(np.int64)
+    return limits, np.concatenate([part[0] for part in found]), np.concatenate([part[1] for part in found])
+
+
+def nothing(n: int, k: int) -> Answers:
+    """What is returned where nothing can be found."""
+    return np.full((n, k), -np.inf, np.float32), np.full((n, k), -1, np.int64), np.zeros((n, 3), np.int64)
