@@ -73,7 +73,7 @@ inline void plain_table(const Packed& packed, const float* eta, float length, fl
             four = 0.0f;
         }
     }
-    const float unit = usable(larger(larger(widest / 252.0f, total / 64000.0f), largest_base / 1e9f));
+    const float unit = usable(larger(larger(widest / 252.0f, total / (65500.0f - 0.5f * padded)), largest_base / 1e9f));
     const float inverse = 1.0f / unit;
     for (int64_t j = 0; j < packed.sections; j++) {
         float low = eta[j * 16];

@@ -113,6 +113,23 @@ def test_any_number_of_dimensions(dimensions, keep):
     assert share > (0.95 if dimensions > 2 else 0.1)
 
 
+@pytest.mark.parametrize(
+    "quantizer",
+    [
+        pcpq.PQ(section_size=1, n_centers=2, max_iterations=1),
+        pcpq.QPCPQ(section_size=2, n_centers=2, n_scales=2, max_iterations=1),
+    ],
+    ids=["PQ", "QPCPQ"],
+)
+def test_sums_over_thousands_of_sections_stay_in_sixteen_bits(quantizer):
+    vectors = np.random.default_rng(0).normal(size=(80, 4096)).astype(np.float32)
+    index = pcpq.build(vectors, metric="dot", keep=None, n_lists=1, quantizer=quantizer)
+    # One candidate: the scan's integers alone decide who it is.
+    found = index.search(np.concatenate([vectors, -vectors]), k=1, probes=1, rerank=1).ids[:, 0]
+    assert np.array_equal(found[:80], np.arange(80))
+    assert not (found[80:] == np.arange(80)).any()
+
+
 @pytest.mark.parametrize("share", [0.0005, 0.1, 0.9])
 def test_a_filter_finds_what_brute_force_finds_among_the_allowed(share, data):
     vectors, queries = data

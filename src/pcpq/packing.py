@@ -25,8 +25,9 @@ from pcpq.arrays import Float32Array
 
 BLOCK = 32
 LARGEST_STEP = 64
-# What rounding may take of the 16 bits of a signed sum.
+# What rounding may take of the 16 bits of a signed sum, and the sections that leaves room for.
 ROUNDING_ROOM = 16_000
+MOST_SECTIONS = 15_000
 SUM_ORDER = np.concatenate([np.arange(0, 8), np.arange(16, 24), np.arange(8, 16), np.arange(24, 32)])
 
 Bytes = NDArray[np.uint8]
@@ -120,7 +121,7 @@ def scale_steps(scales: Float32Array) -> tuple[NDArray[np.int8], Float32Array, f
     Many sections leave less room for rounding, so their steps are coarser.
     """
     m, s = scales.shape
-    largest = int(np.clip(2 * ROUNDING_ROOM // (m + 2), 8, LARGEST_STEP))
+    largest = int(np.clip(2 * ROUNDING_ROOM // (m + 2), 2, LARGEST_STEP))
     reach = np.abs(scales).max(axis=1)
     units = np.where(reach > 0, reach, 1.0) / largest
     steps = np.zeros((m, 16), np.int8)

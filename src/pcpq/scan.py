@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pcpq import _core
 from pcpq.arrays import Float32Array, Ids
-from pcpq.packing import Blocks, Bytes, pack_plain, pack_scaled, scale_steps, unpack
+from pcpq.packing import MOST_SECTIONS, Blocks, Bytes, pack_plain, pack_scaled, scale_steps, unpack
 from pcpq.parallel import available_threads, map_threads
 from pcpq.partition import Partition
 from pcpq.quantizers.codes import Model
@@ -200,8 +200,9 @@ class Snapshot:
 
 
 def fits(model: Model) -> bool:
-    """Can the scan read these codes: at most 16 centers, and scales, a section?"""
+    """Can the scan read these codes: at most 16 centers, and scales, a section, and not too many sections?"""
     few = model.readout.shape[1] <= 16 and model.vector_levels is None
+    few = few and model.layout.n_sections <= MOST_SECTIONS
     return few and (model.scales is None or model.scales.shape[1] <= 16)
 
 
