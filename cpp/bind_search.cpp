@@ -1,4 +1,5 @@
 // The native boundary of search: arrays in, shapes checked, one call a batch of queries.
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 
@@ -145,13 +146,15 @@ void search_index(const ListArrays& list_arrays, const CodeArrays& code_arrays, 
 
 void bind_search(nb::module_& m) {
     m.def(
-        "row_lengths",
-        [](Array<const float, 2> rows, Array<double, 1> out_lengths) {
-            require(out_lengths.shape(0) == rows.shape(0), "out_lengths has the wrong shape");
+        "length_range",
+        [](Array<const float, 2> rows, Maybe<float, 2> out_units) {
+            require(!out_units || (out_units->shape(0) == rows.shape(0) && out_units->shape(1) == rows.shape(1)),
+                    "out_units has the wrong shape");
             nb::gil_scoped_release unlocked;
-            row_lengths(rows.data(), rows.shape(0), rows.shape(1), out_lengths.data());
+            return length_range(rows.data(), rows.shape(0), rows.shape(1), data_or_null(out_units));
         },
-        "rows"_a.noconvert(), "out_lengths"_a.noconvert(), "Euclidean lengths, the same bits for a row alone.");
+        "rows"_a.noconvert(), "out_units"_a.noconvert().none() = nb::none(),
+        "The least and the greatest length of rows, NaN if one is; and the rows at length 1, zeros as they are.");
     m.def("search", search_index, "lists"_a, "codes"_a, "kept"_a, "allowed"_a.none(), "queries"_a.noconvert(),
           "turned"_a.noconvert(), "probes"_a, "rerank"_a, "out_ids"_a.noconvert(), "out_scores"_a.noconvert(),
           "out_counts"_a.none(), "out_seconds"_a.none() = nb::none(), "The k best rows for every query.");

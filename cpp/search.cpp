@@ -310,8 +310,19 @@ void Candidates::compact() {
     threshold = cut.at_value > 0 ? cut.value : cut.value + 1;
 }
 
-void row_lengths(const float* rows, int64_t n, int64_t dimensions, double* lengths) {
-    for (int64_t i = 0; i < n; i++) lengths[i] = length_of(rows + i * dimensions, dimensions);
+std::pair<double, double> length_range(const float* rows, int64_t n, int64_t dimensions, float* units) {
+    double least = std::numeric_limits<double>::infinity(), most = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        const float* row = rows + i * dimensions;
+        const double length = length_of(row, dimensions);
+        if (std::isnan(length)) return {length, length};
+        least = std::min(least, length);
+        most = std::max(most, length);
+        const float divisor = length > 0.0 ? static_cast<float>(length) : 1.0f;
+        if (units)
+            for (int64_t t = 0; t < dimensions; t++) units[i * dimensions + t] = row[t] / divisor;
+    }
+    return {least, most};
 }
 
 void search(const SearchJob& job) {

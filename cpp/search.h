@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 namespace pcpq {
 
@@ -126,7 +127,8 @@ struct SearchKernels {
 
 void search(const SearchJob& job);
 
-// Lengths of n rows, each summed in its own order whatever rows come with it.
-void row_lengths(const float* rows, int64_t n, int64_t dimensions, double* lengths);
+// The least and the greatest length of n rows, NaN if any is; and, if asked for, rows divided by their lengths (zero
+// rows stay). The bits of a row do not depend on the others.
+std::pair<double, double> length_range(const float* rows, int64_t n, int64_t dimensions, float* units);
 
 }  // namespace pcpq

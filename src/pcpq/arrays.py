@@ -29,7 +29,7 @@ LARGEST = 1e15
 def as_vectors(vectors: Any, name: str = "vectors", dimensions: int | None = None) -> FloatArray:
     """Check that `vectors` is a non-empty (n, d) array of floats; never copies, never reads the values."""
     array = np.asarray(vectors)
-    if array.dtype not in (np.float16, np.float32, np.float64):
+    if array.dtype.char not in "efd":  # float16, float32, float64
         raise ValueError(f"{name} have dtype {array.dtype}; expected float16, float32 or float64")
     if array.ndim != 2:
         raise ValueError(f"{name} have {array.ndim} axes, shape {array.shape}; expected 2: (n, d)")
@@ -102,31 +102,25 @@ def batches(n: int, dimensions: int, threads: int) -> Iterator[slice]:
         yield slice(start, min(n, start + rows))
 
 
-def row_lengths(rows: Float32Array) -> NDArray[np.float64]:
-    """(n,) lengths of C-contiguous rows; the bits of one do not depend on the others."""
-    lengths = np.empty(len(rows))
-    _core.row_lengths(rows, lengths)
-    return lengths
-
-
-def handy(rows: FloatArray) -> NDArray[np.float64] | None:
-    """Lengths of rows that can be used as they are, float32 of a usual size; None: they need `working_rows`."""
+def handy(rows: FloatArray, out_units: Float32Array | None = None) -> bool:
+    """Can rows be used as they are: float32, contiguous, of usual lengths? Makes rows of length 1 if asked."""
     if rows.dtype != np.float32 or not rows.flags.c_contiguous:
-        return None
-    lengths = row_lengths(rows)
-    # NaN and infinity fail this comparison as well.
-    return lengths if lengths.min() > SMALLEST_HANDY and lengths.max() < LARGEST_HANDY else None
+        return False
+    least, most = _core.length_range(rows, out_units)
+    return least > SMALLEST_HANDY and most < LARGEST_HANDY  # NaN and infinity fail this comparison as well
 
 
 def unit_rows(vectors: FloatArray, name: str, first_row: int) -> Float32Array:
     """Rows of length 1; a zero row has no direction and is refused by its number."""
+    units = np.empty(vectors.shape, np.float32)
+    if handy(vectors, units):
+        return units
     rows = working_rows(vectors, typical_unit(vectors, name), name, first_row)
-    lengths = row_lengths(rows)
-    if not lengths.all():
-        row = first_row + int(np.flatnonzero(lengths == 0)[0])
+    least, _ = _core.length_range(rows, units)
+    if least == 0.0:
+        row = first_row + int(np.flatnonzero(~rows.any(axis=1))[0])
         raise ValueError(f"{name}[{row}] is zero; it has no direction, which cosine needs")
-    rows /= lengths[:, None].astype(np.float32)
-    return rows
+    return units
 
 
 def as_ids(ids: Any, count: int) -> Ids:

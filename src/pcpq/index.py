@@ -344,14 +344,9 @@ class Index:
             raise ValueError(f"queries have {queries.shape[1]} dimensions, the index has {self._dimensions}")
         # Distances need the index's own unit; products any that is near the queries' size.
         unit = self._unit if self.metric == "euclidean" else 1.0
-        lengths = handy(queries) if unit == 1.0 else None
         if self.metric == "cosine":
-            rows = (
-                unit_rows(queries, "queries", 0)
-                if lengths is None
-                else queries / lengths.astype(np.float32)[:, None]
-            )
-        elif lengths is not None:
+            rows = unit_rows(queries, "queries", 0)
+        elif unit == 1.0 and handy(queries):
             rows = queries
         else:
             unit = unit if self.metric == "euclidean" else typical_unit(queries, "queries")
