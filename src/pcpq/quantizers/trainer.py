@@ -216,8 +216,8 @@ def refine(
 ) -> Float32Array:
     """Codes, then centers, then scales by least squares, in turn; centers then carry length.
 
-    Every step but the last goes further than least squares says: the solution creeps along narrow valleys, and
-    a longer stride gets as far in half the rounds.
+    Every step but the last goes further than least squares says: the solution creeps along narrow valleys,
+    where a longer stride gets further in as many rounds.
     """
     before, energy = np.inf, sum(weighted_energy(section) for section in sections)
     for done in range(REFINE_ROUNDS):
