@@ -145,6 +145,23 @@ def test_a_filter_finds_what_brute_force_finds_among_the_allowed(share, data):
         assert np.array_equal(ids[:, : rows.shape[1]], allowed[rows])
 
 
+def test_a_bitmap_filters_as_its_ids_do_also_after_rows_are_added(data):
+    vectors, queries = data
+    allowed = np.arange(0, 4000, 3)
+    bitmap = pcpq.Bitmap(allowed[::-1])
+    assert len(bitmap) == len(allowed)
+    index = pcpq.Index(metric="dot", n_lists=20).fit(vectors)
+    for part in (slice(0, 3000), slice(3000, 4000)):
+        index.add(vectors[part])
+        for _ in range(2):
+            found = index.search(queries, filter=bitmap)
+            assert np.array_equal(found.ids, index.search(queries, filter=allowed).ids)
+    some = index.search(queries, filter=bitmap, exclude=[0, 3, 6]).ids
+    assert np.array_equal(some, index.search(queries, filter=allowed[3:]).ids)
+    with pytest.raises(ValueError, match="expected integers"):
+        pcpq.Bitmap(["a"])
+
+
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_range_holds_all_that_brute_force_finds_in_it(metric, data):
     vectors, queries = data

@@ -20,7 +20,7 @@ datasets.py    the word vectors that come with the package
 from pcpq.errors import NotFittedError
 from pcpq.index import Index, build
 from pcpq.quantizers import APCPQ, APQ, PCPQ, PQ, QAPCPQ, QPCPQ, Codes, Quantizer
-from pcpq.search import Result
+from pcpq.search import Bitmap, Result
 
 __version__ = "0.1.0"
 
@@ -31,6 +31,7 @@ __all__ = [
     "PQ",
     "QAPCPQ",
     "QPCPQ",
+    "Bitmap",
     "Codes",
     "Index",
     "NotFittedError",

@@ -151,7 +151,7 @@ class Index:
         queries : (n, d) or (d,) floats
         probes : lists to scan; None: a twentieth
         rerank : candidates to judge, at least k; None: 100, or 10 k if that is more
-        filter : ids that may be found; None: all
+        filter : ids that may be found, an array or a Bitmap; None: all
         exclude : ids that may not
         threads : None: every CPU of the process, one for a single query
         """

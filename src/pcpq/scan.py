@@ -53,7 +53,7 @@ class Rows:
         return tuple(getattr(self, part.name) for part in fields(self))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Snapshot:
     """Rows in list order, packed; what every search reads and nothing changes."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,26 @@ class Result(NamedTuple):
     def distances(self) -> Float32Array:
         """The scores of a euclidean search: squared distances, smaller is better."""
         return self.scores
+
+
+class Bitmap:
+    """Ids that may be found, prepared: the second search with it does not look them up again."""
+
+    def __init__(self, ids: Any) -> None:
+        self.ids = np.unique(np.asarray(ids))
+        if self.ids.dtype.kind not in "iu" and len(self.ids):
+            raise ValueError(f"ids have dtype {self.ids.dtype}; expected integers")
+        self._found: WeakKeyDictionary[Snapshot, tuple[int, NDArray[np.uint32]]] = WeakKeyDictionary()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def of(self, snapshot: Snapshot) -> tuple[int, NDArray[np.uint32]]:
+        """How many rows of a snapshot are allowed, and its mask."""
+        if snapshot not in self._found:
+            allowed = np.isin(snapshot.ids, self.ids)
+            self._found[snapshot] = int(allowed.sum()), snapshot.mask(allowed)
+        return self._found[snapshot]
 
 
 @dataclass(frozen=True)
@@ -59,10 +80,13 @@ def make_plan(
     probes = whole_number("probes", given, 1, 1 << 30)
     wanted = whole_number("rerank", rerank if rerank is not None else max(100, 10 * k), 1, 1 << 34)
     few = len(snapshot) <= FEW and rerank is None
-    if filter is not None or exclude is not None:
+    if isinstance(filter, Bitmap) and exclude is None:
+        n_allowed, allowed = filter.of(snapshot)
+        few = few or n_allowed <= FEW
+    elif filter is not None or exclude is not None:
         found = np.ones(len(snapshot), bool)
         if filter is not None:
-            found = np.isin(snapshot.ids, np.asarray(filter))
+            found = np.isin(snapshot.ids, filter.ids if isinstance(filter, Bitmap) else np.asarray(filter))
         if exclude is not None:
             found &= ~np.isin(snapshot.ids, np.asarray(exclude))
         n_allowed, allowed = int(found.sum()), snapshot.mask(found)
