@@ -55,14 +55,24 @@ def data_folder(option: str | None) -> Path:
     return Path(folder)
 
 
-def load(folder: Path, name: str) -> Data:
-    """Read NAME_base.npy and NAME_query.npy."""
+def default_metric(name: str) -> str:
+    """Cosine where lengths mean nothing."""
+    return "cosine" if UNIT_NORM[name] else "dot"
+
+
+def load(folder: Path, name: str, metric: str | None = None, rows: int | None = None) -> Data:
+    """NAME_base.npy (or some of its rows), NAME_query.npy, and true neighbours by the metric."""
+    metric = metric or default_metric(name)
     base = np.load(folder / f"{name}_base.npy").astype(np.float32)
     queries = np.load(folder / f"{name}_query.npy").astype(np.float32)
-    if UNIT_NORM[name]:
+    if rows is not None:
+        base = base[np.sort(np.random.default_rng(0).permutation(len(base))[:rows])]
+    if metric == "cosine":
         base /= np.linalg.norm(base, axis=1, keepdims=True)
         queries /= np.linalg.norm(queries, axis=1, keepdims=True)
-    top = [best_rows(queries[i : i + 100] @ base.T, 10) for i in range(0, len(queries), 100)]
+    # The nearest row is the one with the largest <q, x> - |x|^2 / 2.
+    penalty = np.square(base).sum(1) / 2 if metric == "euclidean" else np.float32(0)
+    top = [best_rows(queries[i : i + 100] @ base.T - penalty, 10) for i in range(0, len(queries), 100)]
     return Data(name, base, queries, np.concatenate(top))
 
 
@@ -73,7 +83,7 @@ def best_rows(scores: np.ndarray, k: int) -> np.ndarray:
 
 def shared_rows(found: np.ndarray, top: np.ndarray) -> float:
     """Mean share of the true neighbours that were found."""
-    return float(np.mean([len(np.intersect1d(a, b)) / len(b) for a, b in zip(found, top, strict=True)]))
+    return float((found[:, :, None].astype(np.int64) == top[:, None, :]).any(1).mean())
 
 
 @dataclass

@@ -25,9 +25,9 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["MKL_NUM_THREADS"] = "1"
 
 import numpy as np
-from common import UNIT_NORM, Data, best_rows, data_folder, environment, save
+from common import Data, data_folder, default_metric, environment, load, save, shared_rows
 from peers_indexes import Entry, codes_entries, entries
-from peers_tuning import MODES, Candidate, Queries, Tuner, recall_of, timed
+from peers_tuning import MODES, Candidate, Queries, Tuner, timed
 
 RESULTS = Path(__file__).parent / "results"
 TARGETS = {"kept": [0.90, 0.95, 0.98], "codes": [0.85]}
@@ -36,21 +36,6 @@ LIST_FACTORS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # times the square root of the nu
 TRY_FACTORS = (0.5, 1.0)
 
 Chosen = dict[str, dict[tuple[str, float], Candidate]]  # by contestant, then by mode and target
-
-
-def load(folder: Path, name: str, metric: str, rows: int | None) -> Data:
-    """Base (or some of its rows), queries, and true neighbours by the metric."""
-    base = np.load(folder / f"{name}_base.npy").astype(np.float32)
-    queries = np.load(folder / f"{name}_query.npy").astype(np.float32)
-    if rows is not None:
-        base = base[np.sort(np.random.default_rng(0).permutation(len(base))[:rows])]
-    if metric == "cosine":
-        base /= np.linalg.norm(base, axis=1, keepdims=True)
-        queries /= np.linalg.norm(queries, axis=1, keepdims=True)
-    # The nearest row is the one with the largest <q, x> - |x|^2 / 2.
-    penalty = np.square(base).sum(1) / 2 if metric == "euclidean" else np.float32(0)
-    top = [best_rows(queries[i : i + 100] @ base.T - penalty, 10) for i in range(0, len(queries), 100)]
-    return Data(name, base, queries, np.concatenate(top))
 
 
 def tune_all(
@@ -112,7 +97,7 @@ def report(
         code = index.code_bytes()
         rows[name] = {
             **runner.summary(),
-            "recall": round(recall_of(found, queries.top), 4),
+            "recall": round(shared_rows(found, queries.top), 4),
             "median_seconds": round(median, 6),
             "best_seconds": round(min(times[name]), 6),
             "qps": round(len(queries.vectors) / median, 1),
@@ -199,11 +184,6 @@ def compare(name: str, options: argparse.Namespace) -> None:
         "peer_wins": [ratio for ratio in ratios if ratio["ratio"] < 1],
     }
     save(RESULTS / f"{file_name(name, metric, options)}.json", result)
-
-
-def default_metric(name: str) -> str:
-    """Cosine where lengths mean nothing."""
-    return "cosine" if UNIT_NORM[name] else "dot"
 
 
 def file_name(name: str, metric: str, options: argparse.Namespace) -> str:

@@ -340,8 +340,6 @@ class Entry:
         """Why it cannot take part, if so."""
         if importlib.util.find_spec(self.make.module) is None:
             return f"{self.make.package} is not installed"
-        if self.make is Pcpq and not hasattr(pcpq, "build"):
-            return "this pcpq has no index"
         return None
 
 
@@ -395,10 +393,8 @@ def codes_entries(metric: str, ours: list[Kind] | None) -> list[Entry]:
     """Codes only, nothing kept: every size is a contestant of its own."""
     lists = ("inner product", "euclidean") if metric != "euclidean" else ("euclidean",)
     ours = ours or [
-        {"quantizer": {"method": "QPCPQ", "section_size": size, "n_scales": scales, **corrections}}
-        for (size, scales), corrections in product(
-            ((3, 8), (2, 4), (2, 8), (2, 16)), ({"gain": True, "bias": "anchor"},)
-        )
+        {"quantizer": {"method": "QPCPQ", "section_size": size, "n_scales": scales}}
+        for size, scales in ((3, 8), (2, 4), (2, 8), (2, 16))
     ]
     found = [Entry(f"pcpq {label(kind)}", Pcpq, [{**kind, "keep": None}]) for kind in ours]
     return found + [

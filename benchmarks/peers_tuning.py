@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from common import shared_rows
 from peers_indexes import Contestant, Entry, K, Kind, Setting, label
 
 MODES = ("batch", "single")
@@ -49,11 +50,6 @@ class Queries:
     top: np.ndarray
 
 
-def recall_of(found: np.ndarray, top: np.ndarray) -> float:
-    """Mean share of the true neighbours that were found: common.shared_rows, fast enough for a fine grid."""
-    return float((found[:, :, None].astype(np.int64) == top[:, None, :]).any(1).mean())
-
-
 def timed(index: Contestant, queries: np.ndarray, mode: str) -> float:
     """Seconds a query. The queries are prepared already."""
     if mode == "batch":
@@ -86,7 +82,7 @@ class Sweep:
             start = time.perf_counter()
             found = self.index.search(self.prepared)
             seconds = (time.perf_counter() - start) / len(self.prepared)
-            self.seen[setting] = (recall_of(np.asarray(found), self.queries.top), seconds)
+            self.seen[setting] = (shared_rows(np.asarray(found), self.queries.top), seconds)
         return self.seen[setting]
 
     def crossing(self, rerank: int | None, target: float, limit: float) -> Candidate | None:

@@ -26,7 +26,7 @@ Keep keep_named(const std::string& name) {
     throw nb::value_error(("unknown keep " + name).c_str());
 }
 
-// Arrays of an index, in the order of `Snapshot.arrays`.
+// Arrays of an index, in the order of `Snapshot.arguments`.
 using ListArrays =
     std::tuple<Array<const int16_t, 4>, float, Rows<float>, Rows<float>, float, Rows<int64_t>, Rows<int64_t>>;
 using CodeArrays = std::tuple<Array<const uint8_t, 2>, Array<const float, 3>, Maybe<const float, 2>,

@@ -109,9 +109,6 @@ inline Sums add_pair(Sums acc, const int16_t* row, int32_t pair) {
     const __m256i values = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row));
     return {_mm256_add_epi32(acc.v, _mm256_madd_epi16(values, _mm256_set1_epi32(pair)))};
 }
-inline Sums add_sums(Sums a, Sums b) {
-    return {_mm256_add_epi32(a.v, b.v)};
-}
 inline void store_sums(int32_t* p, Sums a) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.v);
 }

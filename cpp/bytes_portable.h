@@ -124,10 +124,6 @@ inline Sums add_pair(Sums acc, const int16_t* row, int32_t pair) {
     for (int i = 0; i < 8; i++) acc.v[i] += row[2 * i] * x + row[2 * i + 1] * y;
     return acc;
 }
-inline Sums add_sums(Sums a, Sums b) {
-    for (int i = 0; i < 8; i++) a.v[i] += b.v[i];
-    return a;
-}
 inline void store_sums(int32_t* p, Sums a) {
     std::memcpy(p, a.v, sizeof a.v);
 }

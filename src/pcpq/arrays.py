@@ -123,13 +123,19 @@ def unit_rows(vectors: FloatArray, name: str, first_row: int) -> Float32Array:
     return units
 
 
+def integer_ids(ids: Any) -> NDArray[Any]:
+    """Ids as an array, or a ValueError if they are not integers; none at all may be of any type."""
+    given = np.asarray(ids)
+    if given.size and given.dtype.kind not in "iu":
+        raise ValueError(f"ids have dtype {given.dtype}; expected integers")
+    return given
+
+
 def as_ids(ids: Any, count: int) -> Ids:
     """(count,) int64, or a ValueError."""
-    given = np.asarray(ids)
+    given = integer_ids(ids)
     if given.shape != (count,):
         raise ValueError(f"ids have shape {given.shape}; expected ({count},), one a vector")
-    if given.dtype.kind not in "iu":
-        raise ValueError(f"ids have dtype {given.dtype}; expected integers")
     return given.astype(np.int64)
 
 

@@ -227,16 +227,9 @@ class Index:
         """(n, d) the vectors of ids, as kept, or decoded where none are."""
         snapshot = self._fitted()
         wanted = np.atleast_1d(np.asarray(ids))
-        order = np.argsort(snapshot.ids) if snapshot is not None else np.empty(0, np.intp)
-        held = snapshot.ids[order] if snapshot is not None else np.empty(0, np.int64)
-        places = np.searchsorted(held, wanted)
-        missing = np.ones(len(wanted), bool)
-        if len(held):
-            missing = held[np.minimum(places, len(held) - 1)] != wanted
-        if missing.any():
-            raise KeyError(f"id {wanted[missing][0]} is not in the index")
-        assert snapshot is not None
-        rows = order[places]
+        if snapshot is None:
+            raise KeyError(f"id {wanted[0]} is not in the index" if len(wanted) else "the index is empty")
+        rows = snapshot.rows_of(wanted)
         if self.keep is not None:
             units = None if snapshot.units is None else snapshot.units[rows]
             found = read_rows(snapshot.kept[rows], units)

@@ -192,11 +192,20 @@ class Snapshot:
             map_threads(search_some, [slice(i, i + together) for i in range(0, n, together)], threads)
         return scores, ids, counts
 
-    def mask(self, allowed: NDArray[np.bool_]) -> NDArray[np.uint32]:
-        """(n,) rows in list order that may be found, as a bit a row and a word a block."""
+    def mask(self, allowed: NDArray[np.bool_]) -> tuple[int, NDArray[np.uint32]]:
+        """How many of (n,) rows in list order may be found, and which: a bit a row and a word a block."""
         bits = np.packbits(self.blocks.spread(allowed), axis=1, bitorder="little")
-        words: NDArray[np.uint32] = bits.view(np.uint32).reshape(-1)
-        return words
+        return int(allowed.sum()), bits.view(np.uint32).reshape(-1)
+
+    def rows_of(self, ids: NDArray[Any]) -> NDArray[np.intp]:
+        """The row of every id, or a KeyError that names one that is not there."""
+        order = np.argsort(self.ids)
+        places = np.searchsorted(self.ids, ids, sorter=order)
+        rows: NDArray[np.intp] = order[np.minimum(places, len(order) - 1)]
+        missing = self.ids[rows] != ids
+        if missing.any():
+            raise KeyError(f"id {ids[missing][0]} is not in the index")
+        return rows
 
 
 def fits(model: Model) -> bool:

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import Float32Array, Ids
+from pcpq.arrays import Float32Array, Ids, integer_ids
 from pcpq.quantizers.options import whole_number
 from pcpq.scan import Asked, Snapshot
 
@@ -37,9 +37,7 @@ class Bitmap:
     """Ids that may be found, prepared: the second search with it does not look them up again."""
 
     def __init__(self, ids: Any) -> None:
-        self.ids = np.unique(np.asarray(ids))
-        if self.ids.dtype.kind not in "iu" and len(self.ids):
-            raise ValueError(f"ids have dtype {self.ids.dtype}; expected integers")
+        self.ids = np.unique(integer_ids(ids))
         self._found: WeakKeyDictionary[Snapshot, tuple[int, NDArray[np.uint32]]] = WeakKeyDictionary()
 
     def __len__(self) -> int:
@@ -48,8 +46,7 @@ class Bitmap:
     def of(self, snapshot: Snapshot) -> tuple[int, NDArray[np.uint32]]:
         """How many rows of a snapshot are allowed, and its mask."""
         if snapshot not in self._found:
-            allowed = np.isin(snapshot.ids, self.ids)
-            self._found[snapshot] = int(allowed.sum()), snapshot.mask(allowed)
+            self._found[snapshot] = snapshot.mask(np.isin(snapshot.ids, self.ids))
         return self._found[snapshot]
 
 
@@ -80,20 +77,24 @@ def make_plan(
     probes = whole_number("probes", given, 1, 1 << 30)
     wanted = whole_number("rerank", rerank if rerank is not None else max(100, 10 * k), 1, 1 << 34)
     few = len(snapshot) <= FEW and rerank is None
-    if isinstance(filter, Bitmap) and exclude is None:
-        n_allowed, allowed = filter.of(snapshot)
-        few = few or n_allowed <= FEW
-    elif filter is not None or exclude is not None:
-        found = np.ones(len(snapshot), bool)
-        if filter is not None:
-            found = np.isin(snapshot.ids, filter.ids if isinstance(filter, Bitmap) else np.asarray(filter))
-        if exclude is not None:
-            found &= ~np.isin(snapshot.ids, np.asarray(exclude))
-        n_allowed, allowed = int(found.sum()), snapshot.mask(found)
+    if filter is not None or exclude is not None:
+        n_allowed, allowed = allowed_rows(snapshot, filter, exclude)
         few = few or n_allowed <= FEW
     if few:
         probes, wanted = n_lists, n_allowed
     return Plan(k, probes, min(max(wanted, k), n_allowed), allowed, n_allowed, threads)
+
+
+def allowed_rows(snapshot: Snapshot, filter: Any, exclude: Any) -> tuple[int, NDArray[np.uint32]]:
+    """How many rows a filter and an exclusion leave, and their mask."""
+    if isinstance(filter, Bitmap) and exclude is None:
+        return filter.of(snapshot)
+    found = np.ones(len(snapshot), bool)
+    if filter is not None:
+        found = np.isin(snapshot.ids, filter.ids if isinstance(filter, Bitmap) else np.asarray(filter))
+    if exclude is not None:
+        found &= ~np.isin(snapshot.ids, np.asarray(exclude))
+    return snapshot.mask(found)
 
 
 def find(snapshot: Snapshot, asked: Asked, plan: Plan, seconds: NDArray[np.float64] | None = None) -> Answers:
