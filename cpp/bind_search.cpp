@@ -5,6 +5,8 @@
 
 #include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "boundary.h"
 #include "search.h"
@@ -17,6 +19,9 @@ namespace {
 template <class T>
 using Rows = Array<const T, 1>;
 
+// Lengths that neither vanish nor overflow when they are multiplied.
+constexpr double kSmallestHandy = 1e-9, kLargestHandy = 1e9;
+
 Keep keep_named(const std::string& name) {
     if (name == "none") return Keep::none;
     if (name == "int8") return Keep::int8;
@@ -26,33 +31,30 @@ Keep keep_named(const std::string& name) {
     throw nb::value_error(("unknown keep " + name).c_str());
 }
 
+Coding coding_named(const std::string& name) {
+    if (name == "plain") return Coding::plain;
+    if (name == "scaled") return Coding::scaled;
+    if (name == "loose") return Coding::loose;
+    throw nb::value_error(("unknown coding " + name).c_str());
+}
+
 // Arrays of an index, in the order of `Snapshot.arguments`.
-using ListArrays =
-    std::tuple<Array<const int16_t, 4>, float, Rows<float>, Rows<float>, float, Rows<int64_t>, Rows<int64_t>>;
-using CodeArrays = std::tuple<Array<const uint8_t, 2>, Array<const float, 3>, Maybe<const float, 2>,
-                              Maybe<const int8_t, 2>, Maybe<const float, 1>, float, float, float, float, bool>;
+using ListArrays = std::tuple<Array<const int16_t, 4>, float, Rows<float>, Rows<float>, float, Array<const float, 2>,
+                              Rows<int64_t>, Rows<int64_t>>;
+using CodeArrays =
+    std::tuple<std::string, Array<const uint8_t, 2>, Array<const float, 4>, Maybe<const float, 3>,
+               Maybe<const int8_t, 3>, Maybe<const float, 2>, float, float, float, float, bool, Maybe<const uint8_t, 2>,
+               Maybe<const float, 2>, Maybe<const float, 1>, Maybe<const uint8_t, 1>>;
+using TurnArrays = std::tuple<Maybe<const float, 2>, Maybe<const int64_t, 1>>;
 using KeptArrays = std::tuple<std::string, Array<const uint8_t, 2>, Maybe<const float, 1>, bool,
                               Maybe<const uint16_t, 1>, Maybe<const float, 1>, Rows<int64_t>>;
 
-int64_t bytes_of(Keep keep) {
-    switch (keep) {
-        case Keep::int8:
-            return 1;
-        case Keep::int16:
-        case Keep::float16:
-            return 2;
-        case Keep::float32:
-            return 4;
-        default:
-            return 0;
-    }
-}
-
 Lists lists_from(const ListArrays& arrays, size_t dimensions) {
-    const auto& [coarse, unit, weights, offsets, largest_offset, rows, blocks] = arrays;
+    const auto& [coarse, unit, weights, offsets, largest_offset, shapes, rows, blocks] = arrays;
     const size_t n = weights.shape(0);
     require(n > 0 && offsets.shape(0) == n && rows.shape(0) == n + 1 && blocks.shape(0) == n + 1,
             "the arrays of lists do not match");
+    require(shapes.shape(0) == 3 && shapes.shape(1) == n, "the shapes of lists have the wrong shape");
     require(coarse.shape(0) == (n + 7) / 8 && coarse.shape(1) == (dimensions + 1) / 2 && coarse.shape(2) == 8 &&
                 coarse.shape(3) == 2,
             "coarse centers have the wrong shape");
@@ -63,24 +65,30 @@ Lists lists_from(const ListArrays& arrays, size_t dimensions) {
             weights.data(),
             offsets.data(),
             largest_offset,
+            shapes.data(),
+            shapes.data() + n,
+            shapes.data() + 2 * n,
             rows.data(),
             blocks.data()};
 }
 
-Packed packed_from(const CodeArrays& arrays) {
-    const auto& [blocks, centers, scales, steps, step_units, largest_step, reach, low, step, by_length] = arrays;
-    const size_t m = centers.shape(0), pairs = (m + 1) / 2;
-    const bool scaled = scales.has_value();
-    require(centers.shape(2) == 16, "centers do not have 16 columns");
-    require(!scaled || (steps && step_units && scales->shape(0) == m && scales->shape(1) == 16 &&
-                        steps->shape(0) == 2 * pairs && steps->shape(1) == 16 && step_units->shape(0) == m),
-            "scales have the wrong shape");
-    Packed packed{static_cast<int64_t>(m),
-                  static_cast<int64_t>(centers.shape(1)),
-                  scaled,
+Packed packed_from(const CodeArrays& arrays, const Lists& lists) {
+    const auto& [name, blocks, centers, scales, steps, step_units, largest_step, reach, low, step, by_length,
+                 loose_scales, loose_alphas, loose_factors, loose_biases] = arrays;
+    const Coding coding = coding_named(name);
+    const size_t books = centers.shape(0), m = centers.shape(1), pairs = (m + 1) / 2;
+    const auto n_rows = static_cast<size_t>(lists.rows[lists.count]);
+    require(books == 1 || books == static_cast<size_t>(lists.count), "centers have the wrong shape");
+    require(!scales || (scales->shape(0) == books && scales->shape(1) == m), "scales have the wrong shape");
+    Packed packed{coding,
+                  static_cast<int64_t>(m),
+                  static_cast<int64_t>(centers.shape(2)),
+                  books > 1,
                   static_cast<int64_t>(blocks.shape(1)),
                   blocks.data(),
+                  static_cast<int64_t>(centers.shape(3)),
                   centers.data(),
+                  scales ? static_cast<int64_t>(scales->shape(2)) : 0,
                   data_or_null(scales),
                   data_or_null(steps),
                   data_or_null(step_units),
@@ -88,9 +96,31 @@ Packed packed_from(const CodeArrays& arrays) {
                   reach,
                   low,
                   step,
-                  by_length};
-    const size_t bytes = scaled ? pairs * 64 + 96 : table_sections(packed) * 16;
-    require(blocks.shape(1) == bytes, "blocks have the wrong size");
+                  by_length,
+                  data_or_null(loose_scales),
+                  data_or_null(loose_alphas),
+                  data_or_null(loose_factors),
+                  data_or_null(loose_biases)};
+    if (coding == Coding::loose) {
+        require(blocks.shape(0) == n_rows && (blocks.shape(1) == m || blocks.shape(1) == 2 * m),
+                "loose codes have the wrong shape");
+        require(loose_biases && loose_biases->shape(0) == n_rows, "loose biases have the wrong shape");
+        require(!loose_scales || (scales && loose_scales->shape(0) == n_rows && loose_scales->shape(1) == m),
+                "loose scales have the wrong shape");
+        require(!loose_alphas || (loose_alphas->shape(0) == n_rows && loose_alphas->shape(1) == m),
+                "loose alphas have the wrong shape");
+        require(!loose_factors || loose_factors->shape(0) == n_rows, "loose factors have the wrong shape");
+        return packed;
+    }
+    const bool scaled = coding == Coding::scaled;
+    require(centers.shape(3) == 16, "centers have the wrong shape");
+    require(!scaled || (scales && scales->shape(2) == 16 && steps && steps->shape(0) == books &&
+                        steps->shape(1) == 2 * pairs && steps->shape(2) == 16 && step_units &&
+                        step_units->shape(0) == books && step_units->shape(1) == m),
+            "scales have the wrong shape");
+    require(static_cast<int64_t>(blocks.shape(0)) == lists.blocks[lists.count] &&
+                blocks.shape(1) == (scaled ? pairs * 64 + 96 : static_cast<size_t>(table_sections(packed)) * 16),
+            "blocks have the wrong shape");
     return packed;
 }
 
@@ -106,45 +136,97 @@ Kept kept_from(const KeptArrays& arrays, size_t dimensions) {
     return {keep, rows.data(), data_or_null(units), euclidean, data_or_null(gains), data_or_null(biases), ids.data()};
 }
 
-void search_index(const ListArrays& list_arrays, const CodeArrays& code_arrays, const KeptArrays& kept_arrays,
-                  Maybe<const uint32_t, 1> allowed, Array<const float, 2> queries, Array<const float, 2> turned,
-                  int64_t probes, int64_t rerank, Array<int64_t, 2> out_ids, Array<float, 2> out_scores,
-                  Maybe<int64_t, 2> out_counts, Maybe<double, 1> out_seconds) {
-    const size_t n = queries.shape(0), d = queries.shape(1);
-    SearchJob job{lists_from(list_arrays, d),
-                  packed_from(code_arrays),
-                  kept_from(kept_arrays, d),
-                  data_or_null(allowed),
-                  static_cast<int64_t>(n),
-                  probes,
-                  rerank,
-                  static_cast<int64_t>(out_ids.shape(1)),
-                  queries.data(),
-                  turned.data(),
-                  out_ids.data(),
-                  out_scores.data(),
-                  data_or_null(out_counts),
-                  data_or_null(out_seconds)};
-    const Packed& packed = job.packed;
-    const auto n_blocks = static_cast<int64_t>(std::get<0>(code_arrays).shape(0));
-    require(job.lists.blocks[job.lists.count] == n_blocks, "blocks do not match the lists");
-    require(job.lists.rows[job.lists.count] == static_cast<int64_t>(std::get<6>(kept_arrays).shape(0)),
-            "rows do not match the lists");
-    require(!allowed || static_cast<int64_t>(allowed->shape(0)) == n_blocks, "allowed has the wrong shape");
-    require(turned.shape(0) == n && static_cast<int64_t>(turned.shape(1)) == packed.sections * packed.section_size,
-            "turned queries have the wrong shape");
-    require(out_ids.shape(0) == n && out_scores.shape(0) == n && out_scores.shape(1) == out_ids.shape(1),
-            "outputs have the wrong shape");
-    require(!out_counts || (out_counts->shape(0) == n && out_counts->shape(1) == 3), "out_counts has the wrong shape");
-    require(!out_seconds || out_seconds->shape(0) == 4, "out_seconds has the wrong shape");
-    require(probes > 0 && rerank >= job.k && job.k > 0, "probes, rerank or k is out of range");
-    nb::gil_scoped_release unlocked;
-    search(job);
+Turn turn_from(const TurnArrays& arrays, size_t dimensions, const Packed& packed) {
+    const auto& [matrix, places] = arrays;
+    require(!matrix || (matrix->shape(0) == dimensions && matrix->shape(1) == dimensions),
+            "the rotation has the wrong shape");
+    const int64_t all = packed.sections * packed.section_size;
+    require(places ? places->shape(0) == dimensions : all == static_cast<int64_t>(dimensions),
+            "the places of coordinates have the wrong shape");
+    if (places)
+        for (size_t i = 0; i < dimensions; i++)
+            require(places->data()[i] >= 0 && places->data()[i] < all, "a coordinate has no place");
+    return {data_or_null(matrix), data_or_null(places)};
 }
+
+// The arrays of an index, checked once, searched any number of times.
+class Searcher {
+public:
+    Searcher(ListArrays list_arrays, CodeArrays code_arrays, KeptArrays kept_arrays, TurnArrays turn_arrays,
+             size_t dimensions)
+        : list_arrays_(std::move(list_arrays)),
+          code_arrays_(std::move(code_arrays)),
+          kept_arrays_(std::move(kept_arrays)),
+          turn_arrays_(std::move(turn_arrays)),
+          lists_(lists_from(list_arrays_, dimensions)),
+          packed_(packed_from(code_arrays_, lists_)),
+          kept_(kept_from(kept_arrays_, dimensions)),
+          turn_(turn_from(turn_arrays_, dimensions, packed_)) {
+        require(lists_.rows[lists_.count] == static_cast<int64_t>(std::get<6>(kept_arrays_).shape(0)),
+                "rows do not match the lists");
+    }
+
+    void search(Array<const float, 2> queries, int64_t probes, int64_t rerank, Array<int64_t, 2> out_ids,
+                Array<float, 2> out_scores, Maybe<const uint32_t, 1> allowed, Maybe<int64_t, 2> out_counts,
+                Maybe<double, 1> out_seconds) const {
+        const size_t n = queries.shape(0);
+        SearchJob job = job_of(queries.data(), n, probes, rerank, out_ids.shape(1), out_ids.data(), out_scores.data());
+        job.allowed = data_or_null(allowed);
+        job.counts = data_or_null(out_counts);
+        job.seconds = data_or_null(out_seconds);
+        require(static_cast<int64_t>(queries.shape(1)) == lists_.dimensions, "queries have the wrong shape");
+        require(!allowed || static_cast<int64_t>(allowed->shape(0)) == lists_.blocks[lists_.count],
+                "allowed has the wrong shape");
+        require(out_ids.shape(0) == n && out_scores.shape(0) == n && out_scores.shape(1) == out_ids.shape(1),
+                "outputs have the wrong shape");
+        require(!out_counts || (out_counts->shape(0) == n && out_counts->shape(1) == 3),
+                "out_counts has the wrong shape");
+        require(!out_seconds || out_seconds->shape(0) == 4, "out_seconds has the wrong shape");
+        nb::gil_scoped_release unlocked;
+        pcpq::search(job);
+    }
+
+    // False, and nothing found, if the query is not of a length that searches are made for.
+    bool search_one(Array<const float, 1> query, float scale, bool unit_length, int64_t probes, int64_t rerank,
+                    Array<int64_t, 1> out_ids, Array<float, 1> out_scores) const {
+        const auto d = static_cast<size_t>(lists_.dimensions);
+        require(query.shape(0) == d, "the query has the wrong shape");
+        require(out_ids.shape(0) == out_scores.shape(0), "outputs have the wrong shape");
+        nb::gil_scoped_release unlocked;
+        std::vector<float> scaled(query.data(), query.data() + d);
+        if (scale != 1.0f)
+            for (float& x : scaled) x *= scale;
+        const double length = length_range(scaled.data(), 1, d, nullptr).first;
+        if (!(length > kSmallestHandy && length < kLargestHandy)) return false;
+        if (unit_length) length_range(scaled.data(), 1, d, scaled.data());
+        pcpq::search(job_of(scaled.data(), 1, probes, rerank, out_ids.shape(0), out_ids.data(), out_scores.data()));
+        return true;
+    }
+
+private:
+    ListArrays list_arrays_;
+    CodeArrays code_arrays_;
+    KeptArrays kept_arrays_;
+    TurnArrays turn_arrays_;
+    Lists lists_;
+    Packed packed_;
+    Kept kept_;
+    Turn turn_;
+
+    SearchJob job_of(const float* queries, size_t n, int64_t probes, int64_t rerank, size_t k, int64_t* ids,
+                     float* scores) const {
+        const auto wanted = static_cast<int64_t>(k);
+        require(probes > 0 && rerank >= wanted && wanted > 0, "probes, rerank or k is out of range");
+        return {lists_,  packed_, kept_,  turn_,   nullptr, static_cast<int64_t>(n), probes, rerank, wanted,
+                queries, ids,     scores, nullptr, nullptr};
+    }
+};
 
 }  // namespace
 
 void bind_search(nb::module_& m) {
+    m.attr("SMALLEST_HANDY") = kSmallestHandy;
+    m.attr("LARGEST_HANDY") = kLargestHandy;
     m.def(
         "length_range",
         [](Array<const float, 2> rows, Maybe<float, 2> out_units) {
@@ -155,9 +237,23 @@ void bind_search(nb::module_& m) {
         },
         "rows"_a.noconvert(), "out_units"_a.noconvert().none() = nb::none(),
         "The least and the greatest length of rows, NaN if one is; and the rows at length 1, zeros as they are.");
-    m.def("search", search_index, "lists"_a, "codes"_a, "kept"_a, "allowed"_a.none(), "queries"_a.noconvert(),
-          "turned"_a.noconvert(), "probes"_a, "rerank"_a, "out_ids"_a.noconvert(), "out_scores"_a.noconvert(),
-          "out_counts"_a.none(), "out_seconds"_a.none() = nb::none(), "The k best rows for every query.");
+    m.def(
+        "permute_rows",
+        [](Array<uint8_t, 2> rows, Rows<int64_t> order) {
+            require(order.shape(0) == rows.shape(0), "order has the wrong shape");
+            nb::gil_scoped_release unlocked;
+            return permute_rows(rows.data(), rows.shape(0), rows.shape(1), order.data());
+        },
+        "rows"_a.noconvert(), "order"_a.noconvert(), "Row i becomes what row order[i] was, without a second copy.");
+    nb::class_<Searcher>(m, "Searcher", "The arrays of an index, checked once, searched any number of times.")
+        .def(nb::init<ListArrays, CodeArrays, KeptArrays, TurnArrays, size_t>(), "lists"_a, "codes"_a, "kept"_a,
+             "turn"_a, "dimensions"_a)
+        .def("search", &Searcher::search, "queries"_a.noconvert(), "probes"_a, "rerank"_a, "out_ids"_a.noconvert(),
+             "out_scores"_a.noconvert(), "allowed"_a.none() = nb::none(), "out_counts"_a.none() = nb::none(),
+             "out_seconds"_a.none() = nb::none(), "The k best rows for every query.")
+        .def("search_one", &Searcher::search_one, "query"_a.noconvert(), "scale"_a, "unit_length"_a, "probes"_a,
+             "rerank"_a, "out_ids"_a.noconvert(), "out_scores"_a.noconvert(),
+             "The k best rows for one query of usual length, scaled; False for one that is not.");
 }
 
 }  // namespace pcpq

@@ -98,16 +98,18 @@ inline uint32_t bits_of_low_high(Words low, Words high) {
     return static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_packs_epi16(low.v, high.v)));
 }
 
-// acc[i] + row[2i] x + row[2i+1] y for eight lists i; `pair` holds x in its low half and y in its high.
+// acc[i] + row[2i] x + row[2i+1] y for eight lists i and the pair x, y.
 struct Sums {
     __m256i v;
 };
 inline Sums no_sums() {
     return {_mm256_setzero_si256()};
 }
-inline Sums add_pair(Sums acc, const int16_t* row, int32_t pair) {
+inline Sums add_pair(Sums acc, const int16_t* row, const int16_t* pair) {
+    int32_t both;
+    __builtin_memcpy(&both, pair, sizeof both);
     const __m256i values = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row));
-    return {_mm256_add_epi32(acc.v, _mm256_madd_epi16(values, _mm256_set1_epi32(pair)))};
+    return {_mm256_add_epi32(acc.v, _mm256_madd_epi16(values, _mm256_set1_epi32(both)))};
 }
 inline void store_sums(int32_t* p, Sums a) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.v);
@@ -124,6 +126,13 @@ inline int64_t count_above(const int32_t* keys, int64_t n, int32_t x) {
     int32_t lanes[8];
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes), count);
     return int64_t{lanes[0]} + lanes[1] + lanes[2] + lanes[3] + lanes[4] + lanes[5] + lanes[6] + lanes[7];
+}
+
+// One bit for each of eight keys: is it x or more?
+inline uint32_t bits_at_least(const int32_t* keys, int32_t x) {
+    const __m256i some = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(keys));
+    const __m256i below = _mm256_cmpgt_epi32(_mm256_set1_epi32(x), some);
+    return ~static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(below))) & 255u;
 }
 
 // For every mask of eight lanes, the lanes that it keeps, first ones first: byte i of entry m is the i-th of them.

@@ -119,9 +119,8 @@ struct Sums {
 inline Sums no_sums() {
     return {};
 }
-inline Sums add_pair(Sums acc, const int16_t* row, int32_t pair) {
-    const int32_t x = static_cast<int16_t>(pair), y = pair >> 16;
-    for (int i = 0; i < 8; i++) acc.v[i] += row[2 * i] * x + row[2 * i + 1] * y;
+inline Sums add_pair(Sums acc, const int16_t* row, const int16_t* pair) {
+    for (int i = 0; i < 8; i++) acc.v[i] += row[2 * i] * pair[0] + row[2 * i + 1] * pair[1];
     return acc;
 }
 inline void store_sums(int32_t* p, Sums a) {
@@ -132,6 +131,12 @@ inline int64_t count_above(const int32_t* keys, int64_t n, int32_t x) {
     int64_t count = 0;
     for (int64_t i = 0; i < n; i++) count += keys[i] > x;
     return count;
+}
+
+inline uint32_t bits_at_least(const int32_t* keys, int32_t x) {
+    uint32_t bits = 0;
+    for (int i = 0; i < 8; i++) bits |= uint32_t(keys[i] >= x) << i;
+    return bits;
 }
 
 inline int64_t keep_pairs(int32_t* scores, int32_t* rows, int64_t n, int32_t value, int32_t last_row) {

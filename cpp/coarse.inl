@@ -2,9 +2,17 @@
 
 namespace {
 
+// A query as whole numbers of 1 / scale, eight at a time: `words` has room for d rounded up to 16, zeros at the end.
+inline void round_query(const float* query, int64_t d, float scale, int16_t* words) {
+    int64_t i = 0;
+    for (; i + kLanes <= d; i += kLanes) store_words(words + i, load(query + i) * broadcast(scale));
+    for (; i < d; i++) words[i] = static_cast<int16_t>(__builtin_lrintf(query[i] * scale));
+    for (; i < (d + 15) / 16 * 16; i++) words[i] = 0;
+}
+
 // Groups of eight lists with Q queries: lists share a query's pair, queries share a list's coordinates.
 template <int Groups, int Q>
-inline void score_groups(const int16_t* row, int64_t pairs, const int32_t* const* queries, int32_t* const* sums,
+inline void score_groups(const int16_t* row, int64_t pairs, const int16_t* const* queries, int32_t* const* sums,
                          int64_t first) {
     Sums sum[Groups][Q];
 #pragma GCC unroll 8
@@ -12,14 +20,14 @@ inline void score_groups(const int16_t* row, int64_t pairs, const int32_t* const
     for (int64_t t = 0; t < pairs; t++) {
 #pragma GCC unroll 8
         for (int i = 0; i < Groups * Q; i++)
-            sum[i / Q][i % Q] = add_pair(sum[i / Q][i % Q], row + (i / Q * pairs + t) * 16, queries[i % Q][t]);
+            sum[i / Q][i % Q] = add_pair(sum[i / Q][i % Q], row + (i / Q * pairs + t) * 16, queries[i % Q] + 2 * t);
     }
 #pragma GCC unroll 8
     for (int i = 0; i < Groups * Q; i++) store_sums(sums[i % Q] + first + i / Q * 8, sum[i / Q][i % Q]);
 }
 
 template <int Groups, int Q>
-void score_lists(const Lists& lists, const int32_t* const* queries, int32_t* const* sums) {
+void score_lists(const Lists& lists, const int16_t* const* queries, int32_t* const* sums) {
     const int64_t pairs = (lists.dimensions + 1) / 2, groups = (lists.count + 7) / 8;
     int64_t g = 0;
     for (; g + Groups <= groups; g += Groups)
@@ -61,18 +69,15 @@ inline Cut cut_keys(int32_t* keys, int64_t n, int64_t wanted) {
     return {high, wanted - count_above(keys, padded, high)};
 }
 
-// Numbers of the keys above the cut, and of as many at it as are missing, ascending.
+// Numbers of the keys above the cut, and of as many at it as are missing, ascending. Keys have room for n rounded up
+// to 8.
 inline int64_t chosen_keys(const int32_t* keys, int64_t n, Cut cut, int32_t* out) {
     int64_t count = 0;
-    for (int64_t start = 0; start < n; start += 32) {
-        uint32_t bits = 0;
-        const int64_t width = n - start < 32 ? n - start : 32;
-        for (int64_t i = 0; i < width; i++) bits |= uint32_t(keys[start + i] >= cut.value) << i;
-        for (; bits; bits &= bits - 1) {
+    for (int64_t start = 0; start < n; start += 8)
+        for (uint32_t bits = bits_at_least(keys + start, cut.value); bits; bits &= bits - 1) {
             const int64_t i = start + __builtin_ctz(bits);
-            if (keys[i] > cut.value || cut.at_value-- > 0) out[count++] = static_cast<int32_t>(i);
+            if (i < n && (keys[i] > cut.value || cut.at_value-- > 0)) out[count++] = static_cast<int32_t>(i);
         }
-    }
     return count;
 }
 

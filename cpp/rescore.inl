@@ -1,5 +1,5 @@
-// Scores of candidates by their vectors as kept: coordinate i in lane i % 8, lanes added in order at the end, so
-// that every SIMD level gives the same bits.
+// Scores of candidates by their vectors as kept. Every SIMD level adds lane by lane in one order, so all give the same
+// bits.
 
 namespace {
 
@@ -10,82 +10,90 @@ inline void fetch_row(const char* row, int64_t bytes) {
     for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at);
 }
 
+// Products of whole numbers, exact by pairs, added up as float32. The last sixteen may overlap those before them;
+// `last` is zero where they do.
+template <class Integer>
+inline float integer_product(const Integer* row, const int16_t* words, const int16_t* last, int64_t d) {
+    if (d < 16) {
+        int64_t sum = 0;
+        for (int64_t i = 0; i < d; i++) sum += int32_t{row[i]} * words[i];
+        return static_cast<float>(sum);
+    }
+    Floats sums = products_of_pairs(row, words);
+    int64_t i = 16;
+    for (; i + 16 <= d; i += 16) sums = sums + products_of_pairs(row + i, words + i);
+    if (i < d) sums = sums + products_of_pairs(row + d - 16, last);
+    return sum_of_lanes(sums);
+}
+
 // float32 sums: integers are exact in it, and their rounding is what limits them.
-template <bool euclidean, class Integer>
-inline double integer_score(const Integer* row, float unit, const float* query, int64_t d) {
-    Floats even = broadcast(0.0f), odd = broadcast(0.0f);
+template <class Integer>
+inline double integer_distance(const Integer* row, float unit, const float* query, int64_t d) {
     const Floats units = broadcast(unit);
-    const auto term = [&](int64_t i) {
-        if constexpr (!euclidean) return load(row + i) * load(query + i);
-        const Floats difference = load(query + i) - units * load(row + i);
-        return difference * difference;
-    };
+    Floats sums = broadcast(0.0f);
     int64_t i = 0;
-    for (; i + 2 * kLanes <= d; i += 2 * kLanes) {
-        even = even + term(i);
-        odd = odd + term(i + kLanes);
+    for (; i + kLanes <= d; i += kLanes) {
+        const Floats difference = load(query + i) - units * load(row + i);
+        sums = sums + difference * difference;
     }
-    if (i + kLanes <= d) {
-        even = even + term(i);
-        i += kLanes;
-    }
-    float lanes[kLanes];
-    store(lanes, even + odd);
-    float sum = 0.0f;
-    for (int lane = 0; lane < kLanes; lane++) sum += lanes[lane];
+    float sum = sum_of_lanes(sums);
     for (; i < d; i++) {
-        const float x = row[i], difference = query[i] - unit * x;
-        sum += euclidean ? difference * difference : x * query[i];
+        const float difference = query[i] - unit * static_cast<float>(row[i]);
+        sum += difference * difference;
     }
-    return euclidean ? -sum : unit * sum;
+    return sum;
+}
+
+template <class Integer>
+inline double integer_score(const Kept& kept, int64_t d, int64_t row, const Judge& judge) {
+    const Integer* values = static_cast<const Integer*>(kept.rows) + row * d;
+    const float unit = kept.units[row];
+    if (kept.euclidean) return -integer_distance(values, unit, judge.query, d);
+    return double{unit} * judge.word_unit * integer_product(values, judge.words, judge.last_words, d);
 }
 
 // float64 sums: with float32 rows the order is that of exact scores.
-template <bool euclidean, class Value, class Read>
-inline double float_score(const Value* row, const float* query, int64_t d, Read read) {
-    double lanes[kLanes] = {};
-    const auto term = [&](int64_t i) {
-        const double x = read(row[i]), q = query[i];
-        return euclidean ? (q - x) * (q - x) : q * x;
+template <class Value, class Read>
+inline double float_score(const Kept& kept, int64_t d, int64_t row, const float* query, Read read) {
+    const Value* values = static_cast<const Value*>(kept.rows) + row * d;
+    const auto sum_of = [&](auto term) {
+        double lanes[kLanes] = {};
+        int64_t i = 0;
+        for (; i + kLanes <= d; i += kLanes)
+            for (int lane = 0; lane < kLanes; lane++) lanes[lane] += term(read(values[i + lane]), query[i + lane]);
+        for (int lane = 0; i < d; i++, lane++) lanes[lane] += term(read(values[i]), query[i]);
+        double sum = 0.0;
+        for (int lane = 0; lane < kLanes; lane++) sum += lanes[lane];
+        return sum;
     };
-    int64_t i = 0;
-    for (; i + kLanes <= d; i += kLanes)
-        for (int lane = 0; lane < kLanes; lane++) lanes[lane] += term(i + lane);
-    for (int lane = 0; i < d; i++, lane++) lanes[lane] += term(i);
-    double sum = 0.0;
-    for (int lane = 0; lane < kLanes; lane++) sum += lanes[lane];
-    return euclidean ? -sum : sum;
+    if (kept.euclidean) return -sum_of([](double x, double q) { return (q - x) * (q - x); });
+    return sum_of([](double x, double q) { return q * x; });
 }
 
-template <bool euclidean>
-inline double kept_score(const Kept& kept, int64_t d, int64_t row, const float* query) {
+inline double kept_score(const Kept& kept, int64_t d, int64_t row, const Judge& judge) {
     switch (kept.keep) {
         case Keep::int8:
-            return integer_score<euclidean>(static_cast<const int8_t*>(kept.rows) + row * d, kept.units[row], query, d);
+            return integer_score<int8_t>(kept, d, row, judge);
         case Keep::int16:
-            return integer_score<euclidean>(static_cast<const int16_t*>(kept.rows) + row * d, kept.units[row], query,
-                                            d);
+            return integer_score<int16_t>(kept, d, row, judge);
         case Keep::float16:
-            return float_score<euclidean>(static_cast<const uint16_t*>(kept.rows) + row * d, query, d,
-                                          [](uint16_t x) { return half_to_float(x); });
+            return float_score<uint16_t>(kept, d, row, judge.query, [](uint16_t x) { return half_to_float(x); });
         default:
-            return float_score<euclidean>(static_cast<const float*>(kept.rows) + row * d, query, d,
-                                          [](float x) { return x; });
+            return float_score<float>(kept, d, row, judge.query, [](float x) { return x; });
     }
 }
 
-inline void kept_scores(const Kept& kept, int64_t d, const int32_t* rows, int64_t n, const float* query,
+inline void kept_scores(const Kept& kept, int64_t d, const int32_t* rows, int64_t n, const Judge& judge,
                         double* scores) {
-    const int64_t bytes = d * (kept.keep == Keep::int8 ? 1 : kept.keep == Keep::float32 ? 4 : 2);
+    const int64_t bytes = d * bytes_of(kept.keep);
     const char* first = static_cast<const char*>(kept.rows);
     for (int64_t i = 0; i < n && i < kRowsAhead; i++) fetch_row(first + rows[i] * bytes, bytes);
-    const auto score = kept.euclidean ? kept_score<true> : kept_score<false>;
     for (int64_t i = 0; i < n; i++) {
         if (i + kRowsAhead < n) {
             fetch_row(first + rows[i + kRowsAhead] * bytes, bytes);
             if (kept.units) __builtin_prefetch(kept.units + rows[i + kRowsAhead]);
         }
-        scores[i] = score(kept, d, rows[i], query);
+        scores[i] = kept_score(kept, d, rows[i], judge);
     }
 }
 

@@ -42,8 +42,11 @@ inline void sum_plain(const uint8_t* block, int64_t quads, Scan* const* scans, B
 #pragma GCC unroll 4
         for (int q = 0; q < Q; q++) {
             const uint8_t* table = tables[q] + i;
-            const Bytes four = add_bytes(add_bytes(look_up(table, a), look_up(table + 16, b)),
-                                         add_bytes(look_up(table + 32, c), look_up(table + 48, d)));
+            // One after the other: two at once would need more registers than there are.
+            Bytes four = look_up(table, a);
+            four = add_bytes(four, look_up(table + 16, b));
+            four = add_bytes(four, look_up(table + 32, c));
+            four = add_bytes(four, look_up(table + 48, d));
             // Even rows gather 256 times their odd neighbours on top, taken off at the end.
             even[q] = even[q] + as_words(four);
             odd[q] = odd[q] + high_bytes(as_words(four));
@@ -56,9 +59,7 @@ inline void sum_plain(const uint8_t* block, int64_t quads, Scan* const* scans, B
 }
 
 template <int Q>
-inline void sum_scaled(const uint8_t* block, const Packed& packed, Scan* const* scans, BlockSums* sums) {
-    const int64_t pairs = (packed.sections + 1) / 2;
-    const uint8_t* steps = reinterpret_cast<const uint8_t*>(packed.steps);
+inline void sum_scaled(const uint8_t* block, int64_t pairs, const uint8_t* steps, Scan* const* scans, BlockSums* sums) {
     // Signed sums, moved up by 32,768 so that they compare as unsigned ones do.
     const uint8_t* tables[Q];
     Words first[Q], second[Q];
@@ -121,7 +122,9 @@ template <bool scaled, int Q>
 void scan_list(const SearchJob& job, int64_t list, Scan* const* scans, const int32_t* bases) {
     const int64_t first_block = job.lists.blocks[list], n_blocks = job.lists.blocks[list + 1] - first_block;
     const int64_t first_row = job.lists.rows[list], n_rows = job.lists.rows[list + 1] - first_row;
-    const int64_t quads = table_sections(job.packed) / 4;
+    const int64_t quads = table_sections(job.packed) / 4, pairs = (job.packed.sections + 1) / 2;
+    const uint8_t* steps =
+        reinterpret_cast<const uint8_t*>(job.packed.steps) + (job.packed.own_books ? list * pairs * 32 : 0);
     Words limits[Q];
     const auto set_limit = [&](int q) {
         const int64_t limit = int64_t{scans[q]->best.threshold} - bases[q];
@@ -135,7 +138,7 @@ void scan_list(const SearchJob& job, int64_t list, Scan* const* scans, const int
         const uint8_t* block = job.packed.blocks + (first_block + b) * job.packed.block_bytes;
         BlockSums sums[Q];
         if constexpr (scaled)
-            sum_scaled<Q>(block, job.packed, scans, sums);
+            sum_scaled<Q>(block, pairs, steps, scans, sums);
         else
             sum_plain<Q>(block, quads, scans, sums);
         for (int q = 0; q < Q; q++) {
@@ -155,7 +158,7 @@ void scan_list(const SearchJob& job, int64_t list, Scan* const* scans, const int
 
 template <int Q>
 void scan_any(const SearchJob& job, int64_t list, Scan* const* scans, const int32_t* bases) {
-    (job.packed.scaled ? scan_list<true, Q> : scan_list<false, Q>)(job, list, scans, bases);
+    (job.packed.coding == Coding::scaled ? scan_list<true, Q> : scan_list<false, Q>)(job, list, scans, bases);
 }
 
 }  // namespace

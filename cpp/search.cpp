@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -17,10 +17,9 @@
 namespace pcpq {
 namespace {
 
-constexpr int64_t kQueriesTogether = 512;  // in list order; their tables and candidates stay in cache
+constexpr int64_t kQueriesTogether = 256;  // in list order; their tables and candidates stay in cache
 constexpr int64_t kFewestTogether = 8;
-constexpr int64_t kWarmUp = 1;  // lists a query scans alone, so that its threshold means something
-
+constexpr int64_t kLastingBytes = 1 << 23;  // that a thread keeps between searches
 // Room for n values, whatever they hold.
 template <class T>
 class Buffer {
@@ -46,12 +45,6 @@ double length_of(const float* x, int64_t n) {
     return std::sqrt((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
-struct Scored {
-    double score;
-    int64_t id;
-    bool operator<(const Scored& other) const { return score > other.score || (score == other.score && id < other.id); }
-};
-
 // Adds up the time of each stage, if anybody asks.
 class StageClock {
 public:
@@ -72,180 +65,289 @@ private:
 
 // Candidates with their final scores.
 struct Judged {
-    std::vector<double> scores, ordered;
-    std::vector<Scored> best;
+    std::vector<double> scores;
+    std::vector<int32_t> order;  // of the best
 
-    // The k best, ties to the lower id. Ids lie anywhere in memory, so only those that may matter are read.
+    // The k best, ties to the lower id.
     void choose(int64_t k, const int32_t* rows, const int64_t* ids) {
-        best.clear();
-        if (k == 0) return;
-        ordered = scores;
-        std::nth_element(ordered.begin(), ordered.begin() + (k - 1), ordered.end(), std::greater<double>());
-        for (size_t i = 0; i < scores.size(); i++)
-            if (scores[i] >= ordered[k - 1]) best.push_back({scores[i], ids[rows[i]]});
-        std::sort(best.begin(), best.end());
+        order.resize(scores.size());
+        std::iota(order.begin(), order.end(), 0);
+        std::partial_sort(order.begin(), order.begin() + k, order.end(), [&](int32_t a, int32_t b) {
+            return scores[a] > scores[b] || (scores[a] == scores[b] && ids[rows[a]] < ids[rows[b]]);
+        });
     }
+};
+
+// The highest ranks among lists, for a few queries at a time.
+class ListChoice {
+public:
+    // Products of up to four queries with all lists.
+    void score(const Lists& lists, const int16_t* const* queries, int64_t count) {
+        int32_t* sums[4];
+        for (int64_t t = 0; t < count; t++) {
+            sums_[t].resize((lists.count + 7) / 8 * 8);
+            sums[t] = sums_[t].data();
+        }
+        const SearchKernels& level = kernels().search;
+        if (count == 4)
+            level.score_lists_for_four(lists, queries, sums);
+        else
+            for (int64_t t = 0; t < count; t++) level.score_lists(lists, queries + t, sums + t);
+    }
+
+    // The `probes` lists of highest rank for query t, ties to the lower number; ascending, with their bases.
+    int64_t choose(const Lists& lists, int64_t probes, int64_t t, float unit, Buffer<int32_t>& chosen,
+                   Buffer<float>& bases) {
+        const SearchKernels& level = kernels().search;
+        const int64_t n = lists.count;
+        const int32_t* sums = sums_[t].data();
+        chosen.resize(std::min(probes, n));
+        bases.resize(std::min(probes, n));
+        keys_.resize((n + 7) / 8 * 8);
+        Cut cut{INT32_MIN, n};
+        level.rank_lists(lists, sums, unit, keys_.data());
+        if (probes < n) cut = level.cut_keys(keys_.data(), n, probes);
+        const int64_t count = level.chosen_keys(keys_.data(), n, cut, chosen.data());
+        for (int64_t i = 0; i < count; i++) bases.data()[i] = sums[chosen[i]] * unit + lists.offsets[chosen[i]];
+        return count;
+    }
+
+private:
+    Buffer<int32_t> sums_[4], keys_;
 };
 
 // Everything one query needs from start to end.
 class QuerySearch {
 public:
-    std::span<int32_t> chosen;  // lists to probe, the best few first
     Scan scan;
 
-    // The query as integers, for its products with the lists.
-    void take(const SearchJob& job, int64_t q) {
-        number_ = q;
-        query_ = job.queries + q * job.lists.dimensions;
-        length_ = static_cast<float>(length_of(query_, job.lists.dimensions));
-        pair_coordinates(job.lists);
+    // What a query holds, about.
+    static int64_t bytes(const SearchJob& job) {
+        const Packed& packed = job.packed;
+        const int64_t probes = std::min(job.probes, job.lists.count), books = packed.own_books ? probes : 1;
+        return 4 * (books * packed.sections * packed.columns + 2 * Candidates::capacity_for(job.rerank) + 5 * probes) +
+               table_sections(packed) * 16 + 2 * job.lists.dimensions;
     }
-    const int32_t* pairs() { return pairs_.data(); }
-    int32_t* sums() { return sums_.data(); }
+
+    // The query in whole numbers: both lengths are at most 32,767 of them, so by Cauchy and Schwarz no sum over
+    // products with a list leaves 32 bits.
+    const int16_t* take(const SearchJob& job, int64_t q) {
+        const int64_t d = job.lists.dimensions, whole = d / 16 * 16, room = (d + 15) / 16 * 16;
+        number_ = q;
+        query_ = job.queries + q * d;
+        length_ = static_cast<float>(length_of(query_, d));
+        words_.resize(room + 16);
+        kernels().search.round_query(query_, d, length_ > 0.0f ? kQueryLength / length_ : 0.0f, words_.data());
+        for (int64_t i = 0; i < 16; i++) {
+            const int64_t at = d - 16 + i;
+            words_.data()[room + i] = at >= whole ? words_[at] : int16_t{0};
+        }
+        turn(job);
+        return words_.data();
+    }
 
     // From products with all lists to a scan of some.
-    void prepare(const SearchJob& job) {
-        choose_lists(job.lists, job.probes);
-        const Packed& packed = job.packed;
-        eta_.resize(packed.sections * 16);
-        table_.resize(table_sections(packed) * 16);
-        const SearchKernels& level = kernels().search;
-        level.multiply_centers(packed, job.turned + number_ * packed.sections * packed.section_size, eta_.data());
-        const float largest_base = job.lists.unit * 32767.0f * length_ + job.lists.largest_offset;
-        level.make_table(packed, eta_.data(), length_, largest_base, scan, table_.data());
-        scan.table = table_.data();
-
+    void prepare(const SearchJob& job, ListChoice& choice, int64_t t) {
+        count_ = choice.choose(job.lists, job.probes, t, job.lists.unit * word_unit(), chosen_, bases_);
         const int64_t capacity = Candidates::capacity_for(job.rerank);
         scores_.resize(capacity);
         rows_.resize(capacity);
+        table_.resize(table_sections(job.packed) * 16);
+        scan.table = table_.data();
         scan.best = {job.rerank, capacity, 0, INT32_MIN, scores_.data(), rows_.data()};
+        multiply_centers(job);
+        guess_threshold(job);
+        if (shared_table(job)) make_table(job, 0);
     }
 
+    std::span<const int32_t> chosen() { return {chosen_.data(), static_cast<size_t>(count_)}; }
+
     // What the integer scores of a list's rows start from.
-    int32_t base(const SearchJob& job, int64_t list) const {
-        const float base = exact_base(job.lists, list) + scan.constant;
-        return static_cast<int32_t>(std::lrint(base / scan.unit)) - scan.zero;
+    int32_t base(int64_t i) const {
+        return static_cast<int32_t>(std::lrint((bases_[i] + scan.constant) / scan.unit)) - scan.zero;
+    }
+
+    // One table serves all lists, so queries can share the reading of a list.
+    static bool shared_table(const SearchJob& job) {
+        return !job.packed.own_books && job.packed.coding != Coding::loose;
+    }
+
+    void scan_alone(const SearchJob& job) {
+        Scan* self = &scan;
+        for (int64_t i = 0; i < count_; i++) {
+            if (job.packed.coding == Coding::loose) {
+                scan_loose(job, i);
+                continue;
+            }
+            if (job.packed.own_books) make_table(job, i);
+            const int32_t start = base(i);
+            kernels().search.scan_list(job, chosen_[i], &self, &start);
+        }
     }
 
     // Candidates to answers.
     void finish(const SearchJob& job, Judged& judged) {
-        const int64_t q = number_;
+        if (guessed_ && scan.best.count < job.rerank) {
+            scan.best.count = 0;
+            scan.best.threshold = INT32_MIN;
+            scan_alone(job);
+        }
         scan.best.compact();
-        const int64_t n = scan.best.count, k = std::min(job.k, n);
+        const int64_t n = scan.best.count, k = std::min(job.k, n), q = number_;
         judged.scores.resize(n);
-        if (job.kept.keep == Keep::none)
+        if (job.kept.keep == Keep::none) {
             for (int64_t i = 0; i < n; i++) judged.scores[i] = code_score(job, rows_[i]);
-        else
-            kernels().search.kept_scores(job.kept, job.lists.dimensions, rows_.data(), n, query_, judged.scores.data());
+        } else {
+            const int64_t d = job.lists.dimensions;
+            const Judge judge{query_, words_.data(), words_.data() + (d + 15) / 16 * 16, word_unit()};
+            kernels().search.kept_scores(job.kept, d, rows_.data(), n, judge, judged.scores.data());
+        }
         judged.choose(k, rows_.data(), job.kept.ids);
         for (int64_t i = 0; i < job.k; i++) {
-            job.ids[q * job.k + i] = i < k ? judged.best[i].id : -1;
+            const int32_t place = i < k ? judged.order[i] : 0;
+            job.ids[q * job.k + i] = i < k ? job.kept.ids[rows_[place]] : -1;
             job.scores[q * job.k + i] =
-                i < k ? static_cast<float>(judged.best[i].score) : -std::numeric_limits<float>::infinity();
+                i < k ? static_cast<float>(judged.scores[place]) : -std::numeric_limits<float>::infinity();
         }
         if (!job.counts) return;
         int64_t scanned = 0;
-        for (int32_t list : chosen) scanned += job.lists.rows[list + 1] - job.lists.rows[list];
-        job.counts[q * 3] = static_cast<int64_t>(chosen.size());
+        for (int32_t list : chosen()) scanned += job.lists.rows[list + 1] - job.lists.rows[list];
+        job.counts[q * 3] = count_;
         job.counts[q * 3 + 1] = scanned;
         job.counts[q * 3 + 2] = n;
     }
 
 private:
-    int64_t number_;
-    const float* query_;
-    float length_, product_unit_;
-    Buffer<int32_t> pairs_, sums_, keys_, numbers_;
-    Buffer<float> eta_;
+    static constexpr float kQueryLength = 32700.0f;
+    int64_t number_, count_;
+    const float *query_, *turned_;
+    float length_;
+    bool guessed_;
+    Buffer<int16_t> words_;
+    Buffer<float> rotated_, placed_;
+    Buffer<int32_t> chosen_;      // lists to probe, ascending
+    Buffer<float> bases_;         // what scores in them start from
+    Buffer<float> eta_, shapes_;  // products with the centers: (m, 16), or that for every list probed
     Buffer<uint8_t> table_;
     Buffer<int32_t> scores_, rows_;
 
-    // Both lengths are at most 32,767 in integers, so by Cauchy and Schwarz no sum leaves 32 bits.
-    void pair_coordinates(const Lists& lists) {
-        const int64_t pairs = (lists.dimensions + 1) / 2;
-        pairs_.resize(pairs);
-        sums_.resize((lists.count + 7) / 8 * 8);
-        const float scale = length_ > 0.0f ? 32700.0f / length_ : 0.0f;
-        for (int64_t t = 0; t < pairs; t++) {
-            const auto integer = [&](int64_t i) {
-                return i < lists.dimensions ? static_cast<uint32_t>(std::lrint(query_[i] * scale)) : 0u;
-            };
-            pairs_.data()[t] = static_cast<int32_t>((integer(2 * t) & 0xffffu) | integer(2 * t + 1) << 16);
+    // The query as its sections have it.
+    void turn(const SearchJob& job) {
+        const int64_t d = job.lists.dimensions, all = job.packed.sections * job.packed.section_size;
+        turned_ = query_;
+        if (job.turn.matrix) {
+            rotated_.resize(d);
+            kernels().search.turn_query(job.turn.matrix, turned_, d, rotated_.data());
+            turned_ = rotated_.data();
         }
-        product_unit_ = lists.unit * (length_ / 32700.0f);
+        if (!job.turn.places) return;
+        placed_.resize(all);
+        std::fill_n(placed_.data(), all, 0.0f);
+        for (int64_t i = 0; i < d; i++) placed_.data()[job.turn.places[i]] = turned_[i];
+        turned_ = placed_.data();
     }
 
-    float exact_base(const Lists& lists, int64_t list) const {
-        return sums_[list] * product_unit_ + lists.offsets[list];
+    float word_unit() const { return length_ / kQueryLength; }
+
+    const float* eta(const SearchJob& job, int64_t i) {
+        return eta_.data() + (job.packed.own_books ? i * job.packed.sections * job.packed.columns : 0);
     }
 
-    // The `probes` lists of highest rank, ties to the lower number.
-    void choose_lists(const Lists& lists, int64_t probes) {
-        const int64_t n = lists.count;
-        keys_.resize((n + 7) / 8 * 8);
-        kernels().search.rank_lists(lists, sums_.data(), product_unit_, keys_.data());
-        Cut cut{INT32_MIN, n};
-        if (probes < n) cut = kernels().search.cut_keys(keys_.data(), n, probes);
-        numbers_.resize(n);
-        const int64_t count = kernels().search.chosen_keys(keys_.data(), n, cut, numbers_.data());
-        chosen = {numbers_.data(), static_cast<size_t>(count)};
-        // Only the first few need their order: they make the threshold.
-        const auto better = [&](int32_t a, int32_t b) {
-            return keys_[a] > keys_[b] || (keys_[a] == keys_[b] && a < b);
-        };
-        std::partial_sort(chosen.begin(), chosen.begin() + std::min<int64_t>(kWarmUp, chosen.size()), chosen.end(),
-                          better);
+    // Products with the centers, and the unit that suits all tables made of them.
+    void multiply_centers(const SearchJob& job) {
+        const Packed& packed = job.packed;
+        const int64_t books = packed.own_books ? count_ : 1, values = packed.sections * packed.columns;
+        eta_.resize(books * values);
+        const float largest_base = job.lists.unit * 32767.0f * length_ + job.lists.largest_offset;
+        scan.unit = 0.0f;
+        for (int64_t i = 0; i < books; i++) {
+            float* products = eta_.data() + i * values;
+            float unit;
+            if (packed.coding == Coding::loose) {
+                multiply_loose(packed, chosen_[i], turned_, products);
+                const float biases = std::abs(packed.bias_low) + 255.0f * packed.bias_step;
+                unit = (largest_base + length_ * packed.reach + biases * bias_factor(packed)) / 1e9f;
+                if (!(unit > 0.0f)) unit = 1.0f;
+            } else {
+                kernels().search.multiply_centers(packed, chosen_[i], turned_, products);
+                unit = kernels().search.table_unit(packed, chosen_[i], products, length_, largest_base);
+            }
+            scan.unit = std::max(scan.unit, unit);
+        }
+    }
+
+    float bias_factor(const Packed& packed) const { return packed.bias_by_length ? length_ : 1.0f; }
+
+    void make_table(const SearchJob& job, int64_t i) {
+        kernels().search.make_table(job.packed, chosen_[i], eta(job, i), length_, scan, table_.data());
+    }
+
+    // Row by row, with scores as they are.
+    void scan_loose(const SearchJob& job, int64_t i) {
+        const Packed& packed = job.packed;
+        const int64_t list = chosen_[i], first = job.lists.rows[list];
+        for (int64_t row = first; row < job.lists.rows[list + 1]; row++) {
+            const int64_t within = row - first;
+            if (job.allowed && !(job.allowed[job.lists.blocks[list] + within / kBlock] >> (within % kBlock) & 1))
+                continue;
+            const float bias = (packed.bias_low + packed.bias_step * packed.loose_biases[row]) * bias_factor(packed);
+            const float score = (bases_[i] + bias) + loose_product(packed, list, eta(job, i), row);
+            const auto integer = static_cast<int32_t>(std::lrint(score / scan.unit));
+            if (integer < scan.best.threshold) continue;
+            scan.best.scores[scan.best.count] = integer;
+            scan.best.rows[scan.best.count++] = static_cast<int32_t>(row);
+            if (scan.best.count == scan.best.capacity) scan.best.compact();
+        }
+    }
+
+    // A filter makes rows rare that are common otherwise: no guess then.
+    void guess_threshold(const SearchJob& job) {
+        guessed_ = false;
+        if (job.allowed) return;
+        shapes_.resize((count_ + 7) / 8 * 8 * 3);
+        const float score = kernels().search.likely_threshold(job.lists, chosen_.data(), bases_.data(), count_, length_,
+                                                              job.packed.bias_by_length ? length_ : 1.0f,
+                                                              static_cast<float>(job.rerank), shapes_.data());
+        const float integer = score / scan.unit;
+        guessed_ = std::abs(integer) < 1e9f;
+        if (guessed_) scan.best.threshold = static_cast<int32_t>(integer);
     }
 
     // The estimate of a row's score by its code, exact tables, gain and bias.
-    double code_score(const SearchJob& job, int64_t row) const {
+    double code_score(const SearchJob& job, int64_t row) {
         const Lists& lists = job.lists;
         const int64_t list = std::upper_bound(lists.rows, lists.rows + lists.count + 1, row) - lists.rows - 1;
-        float score = decoded_score(job.packed, lists, list, row);
+        const int64_t i = std::lower_bound(chosen().begin(), chosen().end(), list) - chosen().begin();
+        float score = decoded_score(job, i, row);
         if (job.kept.gains) score *= half_to_float(job.kept.gains[row]);
-        const float base = exact_base(lists, list);
-        if (!job.kept.biases) return base + score;
+        if (!job.kept.biases) return bases_[i] + score;
         const float bias = job.kept.biases[row];
-        return job.kept.euclidean ? (base + bias) + score : base * (1.0f + bias) + score;
+        return job.kept.euclidean ? (bases_[i] + bias) + score : bases_[i] * (1.0f + bias) + score;
     }
 
-    // <q, decoded> of a row.
-    float decoded_score(const Packed& packed, const Lists& lists, int64_t list, int64_t row) const {
-        const int64_t within = row - lists.rows[list], lane = within % kBlock;
-        const uint8_t* block = packed.blocks + (lists.blocks[list] + within / kBlock) * packed.block_bytes + lane;
-        const int64_t stride = packed.scaled ? 2 * kBlock : kBlock;  // bytes a pair of sections
+    // <q, decoded> of a row of the i-th list probed.
+    float decoded_score(const SearchJob& job, int64_t i, int64_t row) {
+        const Packed& packed = job.packed;
+        const int64_t list = chosen_[i], within = row - job.lists.rows[list];
+        if (packed.coding == Coding::loose) return loose_product(packed, list, eta(job, i), row);
+        const bool scaled = packed.coding == Coding::scaled;
+        const uint8_t* block = packed.blocks + (job.lists.blocks[list] + within / kBlock) * packed.block_bytes;
+        const float* products = eta(job, i);
+        const float* scales = packed.scales + (packed.own_books ? list : 0) * packed.sections * 16;
+        const int64_t stride = scaled ? 2 * kBlock : kBlock;  // bytes a pair of sections
         float sums[4] = {};
         for (int64_t j = 0; j < packed.sections; j++) {
-            const uint8_t* byte = block + j / 2 * stride;
+            const uint8_t* byte = block + within % kBlock + j / 2 * stride;
             const int shift = j % 2 * 4;
-            float value = eta_[j * 16 + (byte[0] >> shift & 15)];
-            if (packed.scaled) value *= packed.scales[j * 16 + (byte[kBlock] >> shift & 15)];
+            float value = products[j * 16 + (byte[0] >> shift & 15)];
+            if (scaled) value *= scales[j * 16 + (byte[kBlock] >> shift & 15)];
             sums[j % 4] += value;
         }
         return (sums[0] + sums[1]) + (sums[2] + sums[3]);
     }
 };
 
-// Products of all queries with all lists.
-void score_lists(const SearchJob& job, std::vector<QuerySearch>& searches, int64_t start, int64_t count) {
-    const SearchKernels& level = kernels().search;
-    for (int64_t q = 0; q < count; q += 4) {
-        const int32_t* pairs[4];
-        int32_t* sums[4];
-        const int64_t some = std::min<int64_t>(4, count - q);
-        for (int64_t t = 0; t < some; t++) {
-            searches[q + t].take(job, start + q + t);
-            pairs[t] = searches[q + t].pairs();
-            sums[t] = searches[q + t].sums();
-        }
-        if (some == 4)
-            level.score_lists_for_four(job.lists, pairs, sums);
-        else
-            for (int64_t t = 0; t < some; t++) level.score_lists(job.lists, pairs + t, sums + t);
-    }
-}
-
-// The lists beyond the warm-up, list by list, four queries at a time.
+// Many queries list by list, four at a time.
 class TogetherScan {
 public:
     void run(const SearchJob& job, std::vector<QuerySearch>& searches, int64_t count) {
@@ -274,22 +376,51 @@ private:
     std::vector<int64_t> starts_, next_;   // (L + 1,) where each list's visits begin
     std::vector<int32_t> visits_, bases_;  // the queries of a list, and its bases for them
 
-    // Bases are made query by query, while a query's products with all lists are in cache.
-    void sort_by_list(const SearchJob& job, const std::vector<QuerySearch>& searches, int64_t count) {
+    void sort_by_list(const SearchJob& job, std::vector<QuerySearch>& searches, int64_t count) {
         starts_.assign(job.lists.count + 1, 0);
         for (int64_t q = 0; q < count; q++)
-            for (size_t i = kWarmUp; i < searches[q].chosen.size(); i++) starts_[searches[q].chosen[i] + 1]++;
+            for (int32_t list : searches[q].chosen()) starts_[list + 1]++;
         for (int64_t list = 0; list < job.lists.count; list++) starts_[list + 1] += starts_[list];
         next_.assign(starts_.begin(), starts_.end() - 1);
         visits_.resize(starts_.back());
         bases_.resize(starts_.back());
-        for (int64_t q = 0; q < count; q++)
-            for (size_t i = kWarmUp; i < searches[q].chosen.size(); i++) {
-                const int32_t list = searches[q].chosen[i];
-                const int64_t at = next_[list]++;
+        for (int64_t q = 0; q < count; q++) {
+            const auto chosen = searches[q].chosen();
+            for (size_t i = 0; i < chosen.size(); i++) {
+                const int64_t at = next_[chosen[i]]++;
                 visits_[at] = static_cast<int32_t>(q);
-                bases_[at] = searches[q].base(job, list);
+                bases_[at] = searches[q].base(i);
             }
+        }
+    }
+};
+
+// What a thread works in.
+struct Workspace {
+    std::vector<QuerySearch> searches;
+    ListChoice choice;
+    TogetherScan together;
+    Judged judged;
+
+    void search(const SearchJob& job, int64_t start, int64_t count) {
+        StageClock clock(job.seconds);
+        if (static_cast<int64_t>(searches.size()) < count) searches.resize(count);
+        for (int64_t q = 0; q < count; q += 4) {
+            const int64_t some = std::min<int64_t>(4, count - q);
+            const int16_t* queries[4];
+            for (int64_t t = 0; t < some; t++) queries[t] = searches[q + t].take(job, start + q + t);
+            choice.score(job.lists, queries, some);
+            clock.stage(0);
+            for (int64_t t = 0; t < some; t++) searches[q + t].prepare(job, choice, t);
+            clock.stage(1);
+        }
+        if (count >= kFewestTogether && QuerySearch::shared_table(job))
+            together.run(job, searches, count);
+        else
+            for (int64_t q = 0; q < count; q++) searches[q].scan_alone(job);
+        clock.stage(2);
+        for (int64_t q = 0; q < count; q++) searches[q].finish(job, judged);
+        clock.stage(3);
     }
 };
 
@@ -325,33 +456,36 @@ std::pair<double, double> length_range(const float* rows, int64_t n, int64_t dim
     return {least, most};
 }
 
-void search(const SearchJob& job) {
-    std::vector<QuerySearch> searches(std::min(job.n_queries, kQueriesTogether));
-    TogetherScan together_scan;
-    Judged judged;
-    for (int64_t start = 0; start < job.n_queries; start += kQueriesTogether) {
-        const int64_t count = std::min(kQueriesTogether, job.n_queries - start);
-        const bool together = count >= kFewestTogether;
-        StageClock clock(job.seconds);
-        score_lists(job, searches, start, count);
-        clock.stage(0);
-        for (int64_t q = 0; q < count; q++) {
-            QuerySearch& one = searches[q];
-            one.prepare(job);
-            clock.stage(1);
-            Scan* scan = &one.scan;
-            const auto lists = static_cast<int64_t>(one.chosen.size());
-            for (int64_t i = 0; i < (together ? std::min(kWarmUp, lists) : lists); i++) {
-                const int32_t base = one.base(job, one.chosen[i]);
-                kernels().search.scan_list(job, one.chosen[i], &scan, &base);
-            }
-            clock.stage(2);
-        }
-        if (together) together_scan.run(job, searches, count);
-        clock.stage(2);
-        for (int64_t q = 0; q < count; q++) searches[q].finish(job, judged);
-        clock.stage(3);
+bool permute_rows(uint8_t* rows, int64_t n, int64_t bytes, const int64_t* order) {
+    std::vector<bool> waiting(n, false);
+    for (int64_t i = 0; i < n; i++) {
+        if (order[i] < 0 || order[i] >= n || waiting[order[i]]) return false;
+        waiting[order[i]] = true;
     }
+    std::vector<uint8_t> first(bytes);
+    for (int64_t i = 0; i < n; i++) {
+        if (!waiting[i]) continue;
+        // Around one cycle: each row moves to where it belongs, the first waits aside.
+        std::copy_n(rows + i * bytes, bytes, first.data());
+        int64_t at = i;
+        for (; order[at] != i; at = order[at]) {
+            waiting[at] = false;
+            std::copy_n(rows + order[at] * bytes, bytes, rows + at * bytes);
+        }
+        waiting[at] = false;
+        std::copy_n(first.data(), bytes, rows + at * bytes);
+    }
+    return true;
+}
+
+void search(const SearchJob& job) {
+    // New memory costs a query as much as its tables do, so a thread keeps what it works in, unless that is much.
+    static thread_local Workspace lasting;
+    Workspace passing;
+    const int64_t queries = std::min(job.n_queries, kQueriesTogether);
+    Workspace& work = queries * QuerySearch::bytes(job) <= kLastingBytes ? lasting : passing;
+    for (int64_t start = 0; start < job.n_queries; start += kQueriesTogether)
+        work.search(job, start, std::min(kQueriesTogether, job.n_queries - start));
 }
 
 }  // namespace pcpq

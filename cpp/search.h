@@ -1,5 +1,5 @@
 // A search as plain structs over caller-owned buffers. Rows are vectors in list order; 32 rows of a list make
-// a block of codes. L lists, m sections of D coordinates, d dimensions, at most 16 centers and scales a section.
+// a block of codes. L lists, m sections of D coordinates, d dimensions.
 #pragma once
 
 #include <cstdint>
@@ -20,27 +20,44 @@ struct Lists {
     const float* weights;   // (L,)
     const float* offsets;   // (L,)
     float largest_offset;   // in size
-    const int64_t* rows;    // (L + 1,)  where each list's rows begin
-    const int64_t* blocks;  // (L + 1,)  where each list's blocks begin
+    // Of the differences between rows' scores and their base, for a query of length 1: the variance that codes bring,
+    // and mean and variance of the biases.
+    const float *energies, *bias_means, *bias_variances;  // (L,)
+    const int64_t* rows;                                  // (L + 1,)  where each list's rows begin
+    const int64_t* blocks;                                // (L + 1,)  where each list's blocks begin
 };
 
-// Codes in blocks; packing.py draws them.
+// Plain and scaled codes lie in blocks that packing.py draws, and have at most 16 centers and scales a section.
+// All others are loose: a row after the other, and scanned as they lie.
+enum class Coding { plain, scaled, loose };
+
 struct Packed {
+    Coding coding;
     int64_t sections, section_size;
-    bool scaled;  // codes have scales
-    int64_t block_bytes;
-    const uint8_t* blocks;    // (n_blocks, block_bytes)
-    const float* centers;     // (m, D, 16)  a center a column
-    const float* scales;      // (m, 16)  as trained; scaled only
-    const int8_t* steps;      // (m, 16)  scales in units of step_units, at most 64 in size
-    const float* step_units;  // (m,)
+    bool own_books;           // every list has its own centers and scales: (L, m, ...)
+    int64_t block_bytes;      // loose: of a row
+    const uint8_t* blocks;    // (n_blocks, block_bytes); loose: (n, m) numbers of centers, one byte or two
+    int64_t columns;          // 16; loose: centers a section
+    const float* centers;     // (m, D, columns)  a center a column
+    int64_t scale_columns;    // 16; loose: scales a section
+    const float* scales;      // (m, scale_columns)  as trained; null: none
+    const int8_t* steps;      // scaled: (m to even, 16)  scales in units of step_units, at most 64 in size
+    const float* step_units;  // scaled: (m,)
     float largest_step;
-    float reach;                // no decoded row is longer
-    float bias_low, bias_step;  // bias of a row = bias_low + bias_step * its byte, ...
-    bool bias_by_length;        // ... times the query's length
+    float reach;                  // no decoded row is longer
+    float bias_low, bias_step;    // bias of a row = bias_low + bias_step * its byte, ...
+    bool bias_by_length;          // ... times the query's length
+    const uint8_t* loose_scales;  // loose: (n, m) numbers of scales, or null
+    const float* loose_alphas;    // loose: (n, m) scales themselves, or null
+    const float* loose_factors;   // loose: (n,) one scale a row, or null
+    const uint8_t* loose_biases;  // loose: (n,) bytes
 };
 
 enum class Keep { none, int8, int16, float16, float32 };
+
+inline int64_t bytes_of(Keep keep) {
+    return keep == Keep::none ? 0 : keep == Keep::int8 ? 1 : keep == Keep::float32 ? 4 : 2;
+}
 
 // What candidates are judged by in the end: the vectors themselves, or a better reading of their codes.
 struct Kept {
@@ -51,6 +68,14 @@ struct Kept {
     const uint16_t* gains;  // (n,) float16 or null; keep none only
     const float* biases;    // (n,) or null: times <q, center of the list>, or added if euclidean
     const int64_t* ids;     // (n,)
+};
+
+// A query to judge rows by: as it is, and in whole numbers of `word_unit`.
+struct Judge {
+    const float* query;         // (d,)
+    const int16_t* words;       // (d to 16,)
+    const int16_t* last_words;  // (16,)  the last sixteen, zero where `words` has whole sixteens
+    float word_unit;
 };
 
 // Where to cut so that so many keys remain: all above `value`, and at value itself as many as are missing.
@@ -67,7 +92,7 @@ struct Candidates {
     int32_t* scores;    // (capacity,)
     int32_t* rows;      // (capacity,)
 
-    static int64_t capacity_for(int64_t wanted) { return (2 * wanted + 2 * kBlock + 7) / 8 * 8; }
+    static int64_t capacity_for(int64_t wanted) { return (3 * wanted + 2 * kBlock + 7) / 8 * 8; }
     void compact();  // leaves the wanted ones, and raises the threshold
 };
 
@@ -82,17 +107,23 @@ struct Scan {
 };
 
 inline int64_t table_sections(const Packed& packed) {
-    return packed.scaled ? (packed.sections + 1) / 2 * 2 : (packed.sections + 2 + 3) / 4 * 4;
+    return packed.coding == Coding::scaled ? (packed.sections + 1) / 2 * 2 : (packed.sections + 2 + 3) / 4 * 4;
 }
+
+// From a vector's coordinates to those of its sections.
+struct Turn {
+    const float* matrix;    // (d, d), null: none; x becomes x M
+    const int64_t* places;  // (d,) where a coordinate goes, zeros elsewhere; null: it stays
+};
 
 struct SearchJob {
     Lists lists;
     Packed packed;
     Kept kept;
+    Turn turn;
     const uint32_t* allowed;  // (n_blocks,) a bit a row, or null: all
     int64_t n_queries, probes, rerank, k;
     const float* queries;  // (n_queries, d)
-    const float* turned;   // (n_queries, m * D)  rotated and padded
     int64_t* ids;          // (n_queries, k)  out, -1 where there is none
     float* scores;         // (n_queries, k)  out, larger is better
     int64_t* counts;       // (n_queries, 3)  out: lists probed, rows scanned, candidates judged; or null
@@ -101,9 +132,13 @@ struct SearchJob {
 
 // What each SIMD level does for a search.
 struct SearchKernels {
-    // Sums (L to 8) with every list of one query, or of four, given as pairs of 16-bit coordinates.
-    void (*score_lists)(const Lists& lists, const int32_t* const* pairs, int32_t* const* sums);
-    void (*score_lists_for_four)(const Lists& lists, const int32_t* const* pairs, int32_t* const* sums);
+    // A query in whole numbers of 1 / scale, zeros up to a multiple of 16.
+    void (*round_query)(const float* query, int64_t d, float scale, int16_t* words);
+    // x M for a (d, d) matrix.
+    void (*turn_query)(const float* matrix, const float* query, int64_t d, float* out);
+    // Sums (L to 8) with every list of one query, or of four, in whole numbers.
+    void (*score_lists)(const Lists& lists, const int16_t* const* queries, int32_t* const* sums);
+    void (*score_lists_for_four)(const Lists& lists, const int16_t* const* queries, int32_t* const* sums);
     // Integers in the order of the lists' ranks.
     void (*rank_lists)(const Lists& lists, const int32_t* sums, float unit, int32_t* keys);
     // Keys have room for n rounded up to 8, and more than `wanted` entries.
@@ -112,20 +147,31 @@ struct SearchKernels {
     int64_t (*chosen_keys)(const int32_t* keys, int64_t n, Cut cut, int32_t* out);
     // Moves the pairs that a cut leaves to the front: above `value`, or at it with a row up to `last_row`; how many.
     int64_t (*keep_pairs)(int32_t* scores, int32_t* rows, int64_t n, int32_t value, int32_t last_row);
-    // The products of a query's sections with the centers, (m, 16).
-    void (*multiply_centers)(const Packed& packed, const float* query, float* eta);
-    // The same as small integers, (table_sections, 16), with unit, constant and zero of the scan.
-    void (*make_table)(const Packed& packed, const float* eta, float length, float largest_base, Scan& scan,
-                       uint8_t* table);
+    // The products of a query's sections with the centers of a list, (m, 16).
+    void (*multiply_centers)(const Packed& packed, int64_t list, const float* query, float* eta);
+    // The same as small integers, (table_sections, 16): the least unit they can have, and with that of the scan, the
+    // table itself and the scan's constant and zero.
+    float (*table_unit)(const Packed& packed, int64_t list, const float* eta, float length, float largest_base);
+    void (*make_table)(const Packed& packed, int64_t list, const float* eta, float length, Scan& scan, uint8_t* table);
+    // A score that more than `wanted` rows of some lists are likely to reach.
+    float (*likely_threshold)(const Lists& lists, const int32_t* chosen, const float* bases, int64_t n, float length,
+                              float bias_factor, float wanted, float* shapes);
     // Adds the rows of a list that reach their thresholds to the candidates of one query, or of four.
     void (*scan_list)(const SearchJob& job, int64_t list, Scan* const* scans, const int32_t* bases);
     void (*scan_list_for_four)(const SearchJob& job, int64_t list, Scan* const* scans, const int32_t* bases);
     // Scores of kept rows, larger is better.
-    void (*kept_scores)(const Kept& kept, int64_t dimensions, const int32_t* rows, int64_t n, const float* query,
+    void (*kept_scores)(const Kept& kept, int64_t dimensions, const int32_t* rows, int64_t n, const Judge& judge,
                         double* scores);
 };
 
+// Loose codes: products with the centers of a list, (m, columns); <q, decoded> of a row by them.
+void multiply_loose(const Packed& packed, int64_t list, const float* query, float* eta);
+float loose_product(const Packed& packed, int64_t list, const float* eta, int64_t row);
+
 void search(const SearchJob& job);
+
+// Row i becomes what row order[i] was, in place. False, and nothing done, if order names a row twice or one too many.
+bool permute_rows(uint8_t* rows, int64_t n, int64_t bytes, const int64_t* order);
 
 // The least and the greatest length of n rows, NaN if any is; and, if asked for, rows divided by their lengths (zero
 // rows stay). The bits of a row do not depend on the others.

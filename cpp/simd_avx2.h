@@ -61,6 +61,60 @@ inline Floats smaller(Floats a, Floats b) {
     return {_mm256_min_ps(a.v, b.v)};
 }
 
+inline Floats larger(Floats a, Floats b) {
+    return {_mm256_max_ps(a.v, b.v)};
+}
+
+// Halves onto each other until one lane is left: of f(f(0, 4), f(2, 6)) and f(f(1, 5), f(3, 7)).
+template <class Function>
+inline float fold_lanes(Floats a, Function f) {
+    const __m128 four = f(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
+    const __m128 two = f(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(f(two, _mm_movehdup_ps(two)));
+}
+inline float sum_of_lanes(Floats a) {
+    return fold_lanes(a, [](__m128 x, __m128 y) { return _mm_add_ps(x, y); });
+}
+inline float least_lane(Floats a) {
+    return fold_lanes(a, [](__m128 x, __m128 y) { return _mm_min_ps(x, y); });
+}
+inline float greatest_lane(Floats a) {
+    return fold_lanes(a, [](__m128 x, __m128 y) { return _mm_max_ps(x, y); });
+}
+
+// Sixteen numbers from 0 to 255, rounded to the nearest.
+inline void store_bytes(uint8_t* p, Floats a, Floats b) {
+    const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(a.v), _mm256_cvtps_epi32(b.v));  // 0-3 8-11 4-7 12-15
+    const __m256i ordered = _mm256_permute4x64_epi64(words, 0xd8);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                     _mm_packus_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1)));
+}
+// Eight numbers of at most 32,767 in size, rounded to the nearest.
+inline void store_words(int16_t* p, Floats a) {
+    const __m256i ints = _mm256_cvtps_epi32(a.v);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                     _mm_packs_epi32(_mm256_castsi256_si128(ints), _mm256_extracti128_si256(ints, 1)));
+}
+
+// a[2i] b[2i] + a[2i+1] b[2i+1] of 16 whole numbers each.
+inline __m256i load_sixteen(const int16_t* p) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
+inline __m256i load_sixteen(const int8_t* p) {
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+template <class Integer>
+inline Floats products_of_pairs(const Integer* a, const int16_t* b) {
+    return {_mm256_cvtepi32_ps(_mm256_madd_epi16(load_sixteen(a), load_sixteen(b)))};
+}
+
+inline Ints to_ints(Floats a) {
+    return {_mm256_cvtps_epi32(a.v)};
+}
+inline Floats as_floats(Ints a) {
+    return {_mm256_castsi256_ps(a.v)};
+}
+
 // All ones in the lanes where a < b.
 inline Ints less(Floats a, Floats b) {
     return {_mm256_castps_si256(_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ))};

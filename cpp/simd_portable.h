@@ -70,6 +70,45 @@ inline Floats smaller(Floats a, Floats b) {
     return each_float([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
 }
 
+inline Floats larger(Floats a, Floats b) {
+    return each_float([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+}
+
+template <class Function>
+inline float fold_lanes(Floats a, Function f) {
+    const auto& v = a.v;
+    return f(f(f(v[0], v[4]), f(v[2], v[6])), f(f(v[1], v[5]), f(v[3], v[7])));
+}
+inline float sum_of_lanes(Floats a) {
+    return fold_lanes(a, [](float x, float y) { return x + y; });
+}
+inline float least_lane(Floats a) {
+    return fold_lanes(a, [](float x, float y) { return x < y ? x : y; });
+}
+inline float greatest_lane(Floats a) {
+    return fold_lanes(a, [](float x, float y) { return x > y ? x : y; });
+}
+
+inline void store_bytes(uint8_t* p, Floats a, Floats b) {
+    for (int i = 0; i < kLanes; i++) p[i] = static_cast<uint8_t>(__builtin_lrintf(a.v[i]));
+    for (int i = 0; i < kLanes; i++) p[kLanes + i] = static_cast<uint8_t>(__builtin_lrintf(b.v[i]));
+}
+inline void store_words(int16_t* p, Floats a) {
+    for (int i = 0; i < kLanes; i++) p[i] = static_cast<int16_t>(__builtin_lrintf(a.v[i]));
+}
+
+template <class Integer>
+inline Floats products_of_pairs(const Integer* a, const int16_t* b) {
+    return each_float([&](int i) { return static_cast<float>(a[2 * i] * b[2 * i] + a[2 * i + 1] * b[2 * i + 1]); });
+}
+
+inline Ints to_ints(Floats a) {
+    return each_int([&](int i) { return static_cast<int32_t>(__builtin_lrintf(a.v[i])); });
+}
+inline Floats as_floats(Ints a) {
+    return each_float([&](int i) { return __builtin_bit_cast(float, a.v[i]); });
+}
+
 inline Ints less(Floats a, Floats b) {
     return each_int([&](int i) { return a.v[i] < b.v[i] ? -1 : 0; });
 }

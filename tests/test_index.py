@@ -315,7 +315,6 @@ def test_stats_count_bytes(data):
         (lambda v, q: pcpq.build(v[:3], [1, 2, -5], metric="dot"), "id -5 is negative"),
         (lambda v, q: pcpq.build(v * np.float32("nan"), metric="dot"), r"vectors\[0, 0\] is nan"),
         (lambda v, q: pcpq.build(v * 0, metric="cosine"), r"vectors\[0\] is zero"),
-        (lambda v, q: pcpq.build(v, metric="dot", quantizer=pcpq.PQ(n_centers=64)), "at most 16 centers"),
         (
             lambda v, q: pcpq.build(v, metric="dot").search(q[:, :3]),
             "have 3 dimensions, the index has 20",

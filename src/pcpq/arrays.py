@@ -19,9 +19,6 @@ Ids = NDArray[np.int64]
 BATCH_ELEMENTS = 1 << 20
 ALL_BATCHES_ELEMENTS = 5 << 20
 
-# Lengths that neither vanish nor overflow when they are multiplied.
-SMALLEST_HANDY, LARGEST_HANDY = 1e-9, 1e9
-
 # Working values beyond this would overflow float32 when squared and summed.
 LARGEST = 1e15
 
@@ -107,7 +104,9 @@ def handy(rows: FloatArray, out_units: Float32Array | None = None) -> bool:
     if rows.dtype != np.float32 or not rows.flags.c_contiguous:
         return False
     least, most = _core.length_range(rows, out_units)
-    return least > SMALLEST_HANDY and most < LARGEST_HANDY  # NaN and infinity fail this comparison as well
+    return (
+        least > _core.SMALLEST_HANDY and most < _core.LARGEST_HANDY
+    )  # NaN and infinity fail this comparison as well
 
 
 def unit_rows(vectors: FloatArray, name: str, first_row: int) -> Float32Array:

@@ -76,15 +76,16 @@ def pack_plain(blocks: Blocks, centers: Bytes, biases: Bytes) -> Bytes:
     return packed.reshape(len(packed), -1)
 
 
-def pack_scaled(blocks: Blocks, centers: Bytes, scales: Bytes, biases: Bytes, steps: NDArray[np.int8]) -> Bytes:
-    """The same with (n, m) scales, whose (m, 16) steps the scan multiplies by."""
+def pack_scaled(
+    blocks: Blocks, centers: Bytes, scales: Bytes, biases: Bytes, step_sums: NDArray[np.int64]
+) -> Bytes:
+    """The same with (n, m) scales, and the (n,) sums of the steps that they stand for."""
     n, m = centers.shape
     even = m + m % 2
     both = np.zeros((2, n, even), np.uint8)
     both[0, :, :m], both[1, :, :m] = centers, scales
     pairs = np.stack([nibble_pairs(blocks.spread(part)) for part in both], axis=2)  # (n_blocks, pairs, 2, 32)
-    chosen = np.take_along_axis(steps.astype(np.int32).T, scales, axis=0) if n else np.zeros((0, m), np.int32)
-    shifts = chosen.sum(axis=1) + 4 * (biases.astype(np.int32) % 16 + biases // 16)
+    shifts = step_sums + 4 * (biases.astype(np.int64) % 16 + biases // 16)
     words = blocks.spread((128 * shifts).astype(np.uint16))[:, SUM_ORDER]
     parts = (
         pairs.reshape(len(pairs), -1),

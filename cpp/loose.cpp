@@ -1,0 +1,34 @@
+// Codes with more than 16 centers or scales a section, or exact scales: read one number at a time.
+#include "search.h"
+
+namespace pcpq {
+
+void multiply_loose(const Packed& packed, int64_t list, const float* query, float* eta) {
+    const int64_t k = packed.columns, size = packed.section_size;
+    const float* centers = packed.centers + (packed.own_books ? list : 0) * packed.sections * size * k;
+    for (int64_t j = 0; j < packed.sections; j++, centers += size * k, eta += k)
+        for (int64_t t = 0; t < size; t++)
+            for (int64_t i = 0; i < k; i++) {
+                const float product = centers[t * k + i] * query[j * size + t];
+                eta[i] = t == 0 ? product : eta[i] + product;
+            }
+}
+
+float loose_product(const Packed& packed, int64_t list, const float* eta, int64_t row) {
+    const int64_t m = packed.sections;
+    const uint8_t* bytes = packed.blocks + row * packed.block_bytes;
+    const bool wide = packed.block_bytes == 2 * m;
+    const float* scales = packed.scales + (packed.own_books ? list : 0) * m * packed.scale_columns;
+    float sums[4] = {};
+    for (int64_t j = 0; j < m; j++) {
+        const int center = wide ? bytes[2 * j] | bytes[2 * j + 1] << 8 : bytes[j];
+        float value = eta[j * packed.columns + center];
+        if (packed.loose_scales) value *= scales[j * packed.scale_columns + packed.loose_scales[row * m + j]];
+        if (packed.loose_alphas) value *= packed.loose_alphas[row * m + j];
+        sums[j % 4] += value;
+    }
+    const float sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    return packed.loose_factors ? sum * packed.loose_factors[row] : sum;
+}
+
+}  // namespace pcpq

@@ -1,0 +1,53 @@
+// A guess at the score of the last candidate before anything is scanned. Scores of a list's rows lie around its base
+// like a bell; the guess is where some times as many as are wanted lie above, over all lists. It only saves
+// work: a scan that finds too few is done again without it.
+
+namespace {
+
+constexpr float kGuessMore = 3.0f;  // times the candidates wanted ...
+constexpr float kGuessMost = 3.5f;  // ... to this many, is near enough
+constexpr int kGuessRounds = 16;
+
+// The share of a bell above z, and e^x, to a few hundredths of themselves.
+inline Floats share_above(Floats z) {
+    const Floats x = z * (broadcast(1.5976f) + broadcast(0.07056f) * z * z);
+    const Floats bounded = smaller(larger(x, broadcast(-80.0f)), broadcast(80.0f));
+    const Floats power = as_floats(to_ints(bounded * broadcast(12102203.0f) + broadcast(1064866805.0f)));
+    return divide_or_zero(broadcast(1.0f), broadcast(1.0f) + power);
+}
+
+// `shapes` has room for three times n rounded up to 8.
+inline float likely_threshold(const Lists& lists, const int32_t* chosen, const float* bases, int64_t n, float length,
+                              float bias_factor, float wanted, float* shapes) {
+    const int64_t padded = (n + 7) / 8 * 8;
+    float *means = shapes, *inverses = shapes + padded, *counts = shapes + 2 * padded;
+    float low = __builtin_inff(), high = -__builtin_inff(), total = 0.0f;
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t list = chosen[i];
+        const float deviation = __builtin_sqrtf(length * length * lists.energies[list] +
+                                                bias_factor * bias_factor * lists.bias_variances[list]);
+        means[i] = bases[i] + bias_factor * lists.bias_means[list];
+        inverses[i] = deviation > 0.0f ? 1.0f / deviation : 1e30f;
+        counts[i] = static_cast<float>(lists.rows[list + 1] - lists.rows[list]);
+        total += counts[i];
+        low = means[i] - 3.0f * deviation < low ? means[i] - 3.0f * deviation : low;
+        high = means[i] + 6.0f * deviation > high ? means[i] + 6.0f * deviation : high;
+    }
+    for (int64_t i = n; i < padded; i++) means[i] = inverses[i] = counts[i] = 0.0f;
+    if (total < 2.0f * kGuessMost * wanted) return -__builtin_inff();
+    for (int round = 0; round < kGuessRounds; round++) {
+        const float middle = 0.5f * (low + high);
+        Floats sums = broadcast(0.0f);
+        for (int64_t i = 0; i < padded; i += kLanes)
+            sums = sums + load(counts + i) * share_above((broadcast(middle) - load(means + i)) * load(inverses + i));
+        const float above = sum_of_lanes(sums);
+        if (above < kGuessMore * wanted)
+            high = middle;
+        else
+            low = middle;
+        if (above >= kGuessMore * wanted && above <= kGuessMost * wanted) break;
+    }
+    return low;
+}
+
+}  // namespace

@@ -1,0 +1,110 @@
+"""Encoded vectors while an index is built: columns that grow batch by batch and are sorted where they lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq import _core
+from pcpq.arrays import Float32Array, Ids
+from pcpq.packing import Bytes
+
+
+@dataclass
+class Rows:
+    """Encoded vectors, one a row, in any order or in that of their lists."""
+
+    lists: NDArray[np.int32]  # (n,)
+    centers: NDArray[Any]  # (n, m)
+    scales: NDArray[Any] | None  # (n, m) or (n, 1)
+    bias_bytes: Bytes  # (n,)
+    gains: NDArray[np.float16] | None  # (n,)
+    biases: Float32Array | None  # (n,)
+    kept: NDArray[np.generic]  # (n, d)
+    units: Float32Array | None  # (n,)
+    ids: Ids  # (n,)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def with_room(self, length: int) -> Rows:
+        """The same rows at the start of columns of another length."""
+        columns = self._columns()
+        roomy = {name: np.empty((length, *column.shape[1:]), column.dtype) for name, column in columns.items()}
+        for name, column in columns.items():
+            roomy[name][: len(column)] = column
+        return Rows(**(dict.fromkeys(field.name for field in fields(Rows)) | roomy))  # type: ignore[arg-type]
+
+    def put(self, start: int, rows: Rows) -> None:
+        """Write rows from `start` on; where there is no room, columns grow, mostly without being copied."""
+        end = start + len(rows)
+        for name, column in self._columns().items():
+            if len(column) < end:
+                column.resize((end, *column.shape[1:]), refcheck=False)
+            column[start:end] = getattr(rows, name)
+
+    def sort_by_list(self) -> None:
+        """Bring rows into the order of their lists, where they lie: twice the rows may not fit memory."""
+        order = np.argsort(self.lists, kind="stable")
+        for column in self._columns().values():
+            if column.size and not _core.permute_rows(column.reshape(len(column), -1).view(np.uint8), order):
+                raise AssertionError("an order that is none")
+
+    def _columns(self) -> dict[str, NDArray[Any]]:
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: column for name, column in found.items() if column is not None}
+
+
+class Spread(NamedTuple):
+    """How rows spread around the base of their list, so that a scan can guess what is worth a look."""
+
+    reach: float  # no decoded row is longer
+    sums: NDArray[np.float64]  # (3, L) of decoded rows' squared lengths, of biases, and of their squares
+
+    @classmethod
+    def of(
+        cls, n_lists: int, lists: NDArray[np.int32], decoded: Float32Array, bias: Float32Array | None
+    ) -> Spread:
+        """Of rows of some lists."""
+        squares = np.einsum("ij,ij->i", decoded, decoded)
+        columns = [squares] if bias is None else [squares, bias, bias * bias]
+        sums = np.zeros((3, n_lists))
+        for total, column in zip(sums, columns, strict=False):
+            total += np.bincount(lists, weights=column, minlength=n_lists)
+        return cls(float(np.sqrt(squares.max())) * 1.001, sums)
+
+    def joined(self, other: Spread) -> Spread:
+        """Of the rows of both."""
+        return Spread(max(self.reach, other.reach), self.sums + other.sums)
+
+    def shapes(self, counts: NDArray[np.int64], dimensions: int) -> Float32Array:
+        """(3, L) variance of scores by codes, for a query of length 1; mean and variance of biases."""
+        squares, biases, bias_squares = self.sums / np.maximum(counts, 1)
+        variances = np.maximum(bias_squares - biases**2, 0.0)
+        return np.stack([squares / dimensions, biases, variances]).astype(np.float32)
+
+
+class RowsBuilder:
+    """Rows that come batch by batch, after those there are; room for `more` is taken at once."""
+
+    def __init__(self, before: tuple[Rows, Spread] | None, more: int | None) -> None:
+        self._all, self._more, self._own = before, more or 0, False
+        self.count = 0 if before is None else len(before[0])
+
+    def append(self, some: Rows, spread: Spread) -> None:
+        """A batch."""
+        rows, all_spread = (some, spread) if self._all is None else (self._all[0], spread.joined(self._all[1]))
+        if not self._own:  # others read those there were
+            rows, self._own = rows.with_room(max(self.count + self._more, len(rows))), True
+        rows.put(self.count, some)
+        self._all, self.count = (rows, all_spread), self.count + len(some)
+
+    def finish(self, start: int, ids: Ids) -> tuple[Rows, Spread]:
+        """All rows; those from `start` on get their ids."""
+        if self._all is None:
+            raise ValueError("there are no rows")
+        self._all[0].ids[start:] = ids
+        return self._all

@@ -1,0 +1,133 @@
+"""What fit learns: lists, codebooks, rotation and units; and how vectors become rows by them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq.arrays import Float32Array, FloatArray, typical_unit, unit_rows, working_rows
+from pcpq.codebooks import Codebooks
+from pcpq.packing import bias_bytes, bias_range
+from pcpq.partition import Partition, fit_partition
+from pcpq.quantizers import Quantizer
+from pcpq.quantizers.codes import Codes
+from pcpq.quantizers.encoder import anchored_corrections
+from pcpq.rerank import keep_rows
+from pcpq.rotation import fit_rotation
+from pcpq.rows import Rows, Spread
+
+# Rows whose biases set the range of the scan's.
+BIAS_ROWS = 20_000
+
+
+class Encoded(NamedTuple):
+    """Codes, what they stand for, and the bias of the scan."""
+
+    codes: Codes
+    decoded: Float32Array
+    bias: Float32Array | None
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Never changes once it is made; every row of an index was made by the same."""
+
+    metric: str
+    keep: str | None
+    dimensions: int
+    unit: float  # vectors are divided by it
+    partition: Partition
+    matrix: Float32Array | None  # (d, d) residuals are multiplied by it before they are cut into sections
+    codebooks: Codebooks
+    bias_low: float = 0.0
+    bias_step: float = 0.0
+
+    @classmethod
+    def fit(
+        cls,
+        sample: FloatArray,
+        *,
+        metric: str,
+        keep: str | None,
+        n_lists: int,
+        quantizer: Quantizer,
+        rotation: str | None,
+        codebooks: str,
+        generator: np.random.Generator,
+        threads: int | None,
+    ) -> Trained:
+        """Learn from a sample of the vectors."""
+        unit = 1.0 if metric == "cosine" else typical_unit(sample, "vectors")
+        rows = in_units(sample, metric, unit, "vectors", 0)
+        partition = fit_partition(rows, n_lists, metric, generator, threads)
+        lists = partition.assign(rows, threads)
+        residuals = rows - partition.centers[lists]
+        matrix = fit_rotation(rotation, residuals, quantizer, generator)
+        turned, towards = residuals, rows
+        if matrix is not None:
+            turned, towards = residuals @ matrix, rows @ matrix
+        books = Codebooks.fit(codebooks, quantizer, turned, towards, lists, len(partition), threads)
+        trained = cls(metric, keep, sample.shape[1], unit, partition, matrix, books)
+        bias = trained.encode(residuals[:BIAS_ROWS], rows[:BIAS_ROWS], lists[:BIAS_ROWS], threads).bias
+        if bias is None:
+            return trained
+        low, step = bias_range(bias)
+        return replace(trained, bias_low=low, bias_step=step)
+
+    @property
+    def euclidean(self) -> bool:
+        """Are scores distances?"""
+        return self.metric == "euclidean"
+
+    def rows(self, vectors: FloatArray, first_row: int, threads: int | None) -> tuple[Rows, Spread]:
+        """A batch encoded, ids to come, and how it spreads in its lists."""
+        rows = in_units(vectors, self.metric, self.unit, "vectors", first_row)
+        lists = self.partition.assign(rows, threads)
+        anchors = self.partition.centers[lists]
+        residuals = rows - anchors
+        codes, decoded, bias = self.encode(residuals, rows, lists, threads)
+        spread = Spread.of(len(self.partition), lists, decoded, bias)
+        small = np.zeros(len(rows), np.uint8)
+        if bias is not None:
+            small = bias_bytes(bias, self.bias_low, self.bias_step)
+        gains, biases = None, None
+        if self.keep is None and self.euclidean:
+            biases = bias
+        elif self.keep is None:
+            gains, shares = anchored_corrections(residuals, anchors, decoded, True)
+            biases = shares.astype(np.float32)
+        kept, units = keep_rows(rows, self.keep)
+        ids = np.zeros(len(rows), np.int64)
+        return Rows(lists, codes.centers, codes.scales, small, gains, biases, kept, units, ids), spread
+
+    def encode(
+        self, residuals: Float32Array, rows: Float32Array, lists: NDArray[np.int32], threads: int | None
+    ) -> Encoded:
+        """Codes of residuals, and the bias that the scan adds."""
+        turned, towards = residuals, rows
+        if self.matrix is not None:
+            turned, towards = residuals @ self.matrix, rows @ self.matrix
+        codes = self.codebooks.encode(turned, towards, lists, threads)
+        decoded = self._unturn(self.codebooks.decode(codes, lists))
+        bias: Any = codes.biases
+        if self.euclidean:
+            anchors = rows - residuals
+            bias = -0.5 * np.einsum("ij,ij->i", residuals, residuals) - np.einsum("ij,ij->i", anchors, decoded)
+        return Encoded(codes, decoded, bias)
+
+    def decode(self, codes: Codes, lists: NDArray[np.int32]) -> Float32Array:
+        """(n, d) the vectors that codes in these lists stand for, in working units."""
+        return self.partition.centers[lists] + self._unturn(self.codebooks.decode(codes, lists))
+
+    def _unturn(self, rows: Float32Array) -> Float32Array:
+        return rows if self.matrix is None else rows @ self.matrix.T
+
+
+def in_units(vectors: FloatArray, metric: str, unit: float, name: str, first_row: int) -> Float32Array:
+    """Vectors as float32 in working units; of length 1 where the metric is cosine."""
+    if metric == "cosine":
+        return unit_rows(vectors, name, first_row)
+    return working_rows(vectors, unit, name, first_row)
