@@ -14,12 +14,23 @@ namespace pcpq {
 #include "threshold.inl"
 
 const Kernels& portable_kernels() {
-    static constexpr Kernels table{
-        "portable",
-        encode,
-        nearer,
-        {round_query, turn_query, score_lists<4, 1>, score_lists<2, 4>, rank_lists, cut_keys, chosen_keys, keep_pairs,
-         multiply_centers, table_unit, make_table, likely_threshold, scan_any<1>, scan_any<4>, kept_scores}};
+    static constexpr Kernels table{"portable",
+                                   encode,
+                                   nearer,
+                                   {round_query,
+                                    turn_query,
+                                    score_lists<4, 1>,
+                                    score_lists<2, 4>,
+                                    rank_lists,
+                                    cut_keys,
+                                    chosen_keys,
+                                    keep_pairs,
+                                    multiply_centers,
+                                    table_unit,
+                                    make_table,
+                                    likely_threshold,
+                                    {scan_any<1>, scan_any<2>, scan_any<3>, scan_any<4>},
+                                    kept_scores}};
     return table;
 }
 

@@ -16,14 +16,14 @@ inline uint32_t reaching(const BlockSums& sums, Words limit) {
     return scaled ? bits_of_low_high(a, b) : bits_of_even_odd(a, b);
 }
 
-// Rows 0-7, 16-23, 8-15, 24-31.
-template <bool scaled>
 inline void store_sums(const BlockSums& sums, uint16_t* out) {
-    store_words(out, scaled ? sums.first : interleave_low(sums.first, sums.second));
-    store_words(out + 16, scaled ? sums.second : interleave_high(sums.first, sums.second));
+    store_words(out, sums.first);
+    store_words(out + 16, sums.second);
 }
+// Where a row's sum is in what store_sums wrote: even rows, then odd ones; or rows 0-7, 16-23, 8-15, 24-31.
+template <bool scaled>
 inline int place_of(int row) {
-    return (row & 7) | (row & 8) << 1 | (row & 16) >> 1;
+    return scaled ? (row & 7) | (row & 8) << 1 | (row & 16) >> 1 : row >> 1 | (row & 1) << 4;
 }
 
 // Loops over queries are unrolled, sums are locals: they must live in registers.
@@ -99,23 +99,39 @@ inline void sum_scaled(const uint8_t* block, int64_t pairs, const uint8_t* steps
     }
 }
 
-// In the first lists of a query whole blocks come in, later a row now and then.
-inline void add_rows(Candidates& best, uint32_t bits, const uint16_t* values, int32_t base, int32_t first_row) {
-    int32_t* scores = best.scores + best.count;
-    int32_t* rows = best.rows + best.count;
-    if (bits == ~0u) {
-        for (int i = 0; i < kBlock; i++) scores[i] = base + values[i];
-        for (int i = 0; i < kBlock; i++) rows[i] = first_row + place_of(i);  // which is its own inverse
-        best.count += kBlock;
-        return;
-    }
-    for (; bits; bits &= bits - 1) {
-        const int row = __builtin_ctz(bits);
-        *scores++ = base + values[place_of(row)];
-        *rows++ = first_row + row;
-    }
-    best.count = rows - best.rows;
+// What a row must reach in one list, as the sums are before the list's base is added.
+inline Words limit_of(const Candidates& best, int32_t base) {
+    const int64_t limit = int64_t{best.threshold} - base;
+    return broadcast_word(static_cast<uint16_t>(limit < 0 ? 0 : limit > 65535 ? 65535 : limit));
 }
+
+// Sums of blocks, each with a bit for every row that reaches its threshold. One is always written and then kept or
+// not: which blocks have such rows cannot be predicted, and a wrong guess costs the processor more than the writing.
+struct Hits {
+    static constexpr int kRoom = 64;
+    int count = 0;
+    uint32_t bits[kRoom];
+    int32_t block[kRoom];
+    int8_t query[kRoom];
+    alignas(32) uint16_t sums[kRoom][kBlock];
+
+    // Rows join the candidates of their queries.
+    template <bool scaled>
+    void empty(Scan* const* scans, const int32_t* bases, int64_t first_row) {
+        for (int i = 0; i < count; i++) {
+            Candidates& best = scans[query[i]]->best;
+            const int32_t base = bases[query[i]];
+            const auto row = static_cast<int32_t>(first_row + block[i] * kBlock);
+            for (uint32_t left = bits[i]; left; left &= left - 1) {
+                const int within = __builtin_ctz(left);
+                best.scores[best.count] = base + sums[i][place_of<scaled>(within)];
+                best.rows[best.count++] = row + within;
+            }
+            if (best.count + kBlock > best.capacity) best.compact();
+        }
+        count = 0;
+    }
+};
 
 // Adds the rows of one list that reach the thresholds of Q queries to their candidates.
 template <bool scaled, int Q>
@@ -126,34 +142,33 @@ void scan_list(const SearchJob& job, int64_t list, Scan* const* scans, const int
     const uint8_t* steps =
         reinterpret_cast<const uint8_t*>(job.packed.steps) + (job.packed.own_books ? list * pairs * 32 : 0);
     Words limits[Q];
-    const auto set_limit = [&](int q) {
-        const int64_t limit = int64_t{scans[q]->best.threshold} - bases[q];
-        limits[q] = broadcast_word(static_cast<uint16_t>(limit < 0 ? 0 : limit > 65535 ? 65535 : limit));
-    };
-    for (int q = 0; q < Q; q++) set_limit(q);
+    Hits hits;
+    for (int q = 0; q < Q; q++) limits[q] = limit_of(scans[q]->best, bases[q]);
     for (int64_t b = 0; b < n_blocks; b++) {
         uint32_t present = b + 1 < n_blocks || n_rows % kBlock == 0 ? ~0u : (1u << (n_rows % kBlock)) - 1;
         if (job.allowed) present &= job.allowed[first_block + b];
-        if (!present) continue;
         const uint8_t* block = job.packed.blocks + (first_block + b) * job.packed.block_bytes;
         BlockSums sums[Q];
         if constexpr (scaled)
             sum_scaled<Q>(block, pairs, steps, scans, sums);
         else
             sum_plain<Q>(block, quads, scans, sums);
+        int count = hits.count;
+#pragma GCC unroll 4
         for (int q = 0; q < Q; q++) {
-            uint32_t bits = reaching<scaled>(sums[q], limits[q]) & present;
-            if (!bits) continue;
-            uint16_t values[kBlock];
-            store_sums<scaled>(sums[q], values);
-            Candidates& best = scans[q]->best;
-            add_rows(best, bits, values, bases[q], static_cast<int32_t>(first_row + b * kBlock));
-            if (best.count + kBlock > best.capacity) {
-                best.compact();
-                set_limit(q);
-            }
+            const uint32_t bits = reaching<scaled>(sums[q], limits[q]) & present;
+            store_sums(sums[q], hits.sums[count]);
+            hits.bits[count] = bits;
+            hits.block[count] = static_cast<int32_t>(b);
+            hits.query[count] = q;
+            count += bits != 0;
         }
+        hits.count = count;
+        if (count + Q <= Hits::kRoom) continue;
+        hits.empty<scaled>(scans, bases, first_row);
+        for (int q = 0; q < Q; q++) limits[q] = limit_of(scans[q]->best, bases[q]);
     }
+    hits.empty<scaled>(scans, bases, first_row);
 }
 
 template <int Q>

@@ -3,11 +3,11 @@
 #include "search.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <span>
 #include <vector>
 
@@ -17,7 +17,7 @@
 namespace pcpq {
 namespace {
 
-constexpr int64_t kQueriesTogether = 256;  // in list order; their tables and candidates stay in cache
+constexpr int64_t kQueriesTogether = 512;  // in list order; their tables and candidates stay in cache
 constexpr int64_t kFewestTogether = 8;
 constexpr int64_t kLastingBytes = 1 << 23;  // that a thread keeps between searches
 // Room for n values, whatever they hold.
@@ -66,13 +66,26 @@ private:
 // Candidates with their final scores.
 struct Judged {
     std::vector<double> scores;
-    std::vector<int32_t> order;  // of the best
+    std::vector<int32_t> keys, order;  // `order` is of the best
 
     // The k best, ties to the lower id.
     void choose(int64_t k, const int32_t* rows, const int64_t* ids) {
-        order.resize(scores.size());
-        std::iota(order.begin(), order.end(), 0);
-        std::partial_sort(order.begin(), order.begin() + k, order.end(), [&](int32_t a, int32_t b) {
+        const auto n = static_cast<int64_t>(scores.size());
+        order.clear();
+        Cut cut{INT32_MIN, 1};
+        if (k < n) {
+            // Floats as integers, in the same order: SIMD finds the cut, and few are left to sort.
+            keys.resize((n + 7) / 8 * 8);
+            for (int64_t i = 0; i < n; i++) {
+                const auto bits = std::bit_cast<int32_t>(static_cast<float>(scores[i]) + 0.0f);
+                keys[i] = bits < 0 ? bits ^ INT32_MAX : bits;
+            }
+            cut = kernels().search.cut_keys(keys.data(), n, k);
+        }
+        for (int64_t i = 0; i < n; i++)
+            if (k == n || keys[i] > cut.value || (cut.at_value > 0 && keys[i] == cut.value))
+                order.push_back(static_cast<int32_t>(i));
+        std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
             return scores[a] > scores[b] || (scores[a] == scores[b] && ids[rows[a]] < ids[rows[b]]);
         });
     }
@@ -181,7 +194,7 @@ public:
             }
             if (job.packed.own_books) make_table(job, i);
             const int32_t start = base(i);
-            kernels().search.scan_list(job, chosen_[i], &self, &start);
+            kernels().search.scan_list[0](job, chosen_[i], &self, &start);
         }
     }
 
@@ -358,17 +371,7 @@ public:
                 const int64_t left = std::min<int64_t>(4, starts_[list + 1] - i);
                 Scan* scans[4];
                 for (int64_t t = 0; t < left; t++) scans[t] = &searches[visits_[i + t]].scan;
-                if (left == 1) {
-                    level.scan_list(job, list, scans, bases_.data() + i);
-                    continue;
-                }
-                // Two or three and a stand-in that finds nothing are still faster than one by one.
-                int32_t bases[4] = {};
-                std::copy_n(bases_.data() + i, left, bases);
-                Scan nobody = *scans[0];
-                nobody.best.threshold = INT32_MAX;
-                for (int64_t t = left; t < 4; t++) scans[t] = &nobody;
-                level.scan_list_for_four(job, list, scans, bases);
+                level.scan_list[left - 1](job, list, scans, bases_.data() + i);
             }
     }
 

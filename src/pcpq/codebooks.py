@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pcpq.arrays import Float32Array
 from pcpq.packing import MOST_SECTIONS, Blocks, Bytes, pack_plain, pack_scaled, scale_steps, unpack
 from pcpq.parallel import map_threads
+from pcpq.partition import rows_by_list
 from pcpq.quantizers import Quantizer
 from pcpq.quantizers.codes import Codes, Model
 
@@ -56,7 +57,7 @@ class Codebooks:
         # All lists have a bias or none has.
         bias = shared.get_params()["bias"] and shared.model_.bias_weight > 0
         parameters = shared.get_params() | {"bias": bias, "threads": 1}
-        order, starts = by_list(lists, n_lists)
+        order, starts = rows_by_list(lists, n_lists)
 
         def fit_one(number: int) -> Quantizer:
             own = order[starts[number] : starts[number + 1]]
@@ -206,15 +207,9 @@ class Codebooks:
         """Numbers of quantizers and the rows that are theirs."""
         if len(self.quantizers) == 1:
             return [(0, slice(None))]
-        order, starts = by_list(lists, len(self.quantizers))
+        order, starts = rows_by_list(lists, len(self.quantizers))
         filled = np.flatnonzero(np.diff(starts))
         return [(int(number), order[starts[number] : starts[number + 1]]) for number in filled]
-
-
-def by_list(lists: Lists, n_lists: int) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-    """Rows in the order of their lists, and where each list begins."""
-    counts = np.bincount(lists, minlength=n_lists)
-    return np.argsort(lists, kind="stable"), np.concatenate([[0], np.cumsum(counts)])
 
 
 def in_vector_unit(codes: Codes, unit: float) -> Codes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,7 @@ from pcpq.arrays import (
 from pcpq.codebooks import CODEBOOKS
 from pcpq.errors import NotFittedError
 from pcpq.parallel import available_threads
+from pcpq.partition import ROWS_A_LIST
 from pcpq.quantizers import PQ, QPCPQ, Quantizer
 from pcpq.quantizers.options import whole_number
 from pcpq.rerank import KEEPS, read_rows
@@ -33,7 +35,10 @@ from pcpq.streams import Stream
 from pcpq.trained import Trained
 
 METRICS = ("dot", "cosine", "euclidean")
-TRAINING_ROWS = 200_000
+# Rows to train on: where lists need fewer, and where nobody knows how many vectors there will be.
+LEAST_TRAINING_ROWS = 65_536
+TRAINING_ROWS = 1 << 18
+LEAST_ROWS_A_LIST = 8
 # Rows whose biases set the range of the scan's.
 BIAS_ROWS = 20_000
 
@@ -83,15 +88,20 @@ class Index:
 
     def fit(self, vectors: Any, *, expected: int | None = None, threads: int | None = None) -> Index:
         """Learn lists and codes from a sample of the vectors; `expected` is how many will be added."""
+        stream = Stream.of(vectors)
+        n = stream.length if expected is None else expected
+        n_lists = self.n_lists or (None if n is None else default_lists(n))
+        wanted = TRAINING_ROWS if n_lists is None else max(LEAST_TRAINING_ROWS, ROWS_A_LIST * n_lists)
         generator = np.random.default_rng(self.seed)
-        sample = Stream(vectors).sample(TRAINING_ROWS, generator)
-        n = len(sample) if expected is None else expected
+        sample = stream.sample(wanted, generator)
+        if self.n_lists is None:
+            n_lists = min(n_lists or default_lists(len(sample)), max(1, len(sample) // LEAST_ROWS_A_LIST))
         self._trained = Trained.fit(
             sample,
             metric=self.metric,
             keep=self.keep,
-            n_lists=self.n_lists or max(1, min(round(2 * np.sqrt(n)), len(sample) // 8)),
-            quantizer=self._new_quantizer(sample.shape[1], threads),
+            n_lists=n_lists or 1,
+            quantizer=self._new_quantizer(sample.dimensions, threads),
             rotation=self.rotation,
             codebooks=self.codebooks,
             generator=generator,
@@ -105,7 +115,7 @@ class Index:
         self, vectors: Any, ids: Any = None, *, threads: int | None = None, progress: Progress | None = None
     ) -> Ids:
         """Add vectors, or an iterable of batches; returns their ids, counted up from 0 if none are given."""
-        before, trained, stream = self._fitted(), self._trained, Stream(vectors)
+        before, trained, stream = self._fitted(), self._trained, Stream.of(vectors)
         start = len(self)
         builder = RowsBuilder(None if before is None else (before.rows(), before.spread), stream.length)
         for batch in stream.batches(trained.dimensions, available_threads(threads)):
@@ -314,7 +324,11 @@ def build(
     """Fit an index on a sample of the vectors and add all of them. `parameters` are those of Index."""
     index = Index(metric=metric, **parameters)
     stream = Stream(vectors)
-    generator = np.random.default_rng(index.seed)
-    index.fit(stream.sample(TRAINING_ROWS, generator), expected=stream.length, threads=threads)
+    index.fit(stream, threads=threads)
     index.add(stream, ids, threads=threads, progress=progress)
     return index
+
+
+def default_lists(n: int) -> int:
+    """Twice the root of the number of vectors."""
+    return max(1, round(2 * math.sqrt(n)))

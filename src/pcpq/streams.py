@@ -7,8 +7,30 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pcpq.arrays import FloatArray, as_vectors, batches
+
+
+class Sample:
+    """Some rows of an array, read when they are wanted."""
+
+    def __init__(self, array: FloatArray, numbers: NDArray[np.intp] | None = None) -> None:
+        self.array, self.numbers = array, numbers
+
+    def __len__(self) -> int:
+        return len(self.array) if self.numbers is None else len(self.numbers)
+
+    @property
+    def dimensions(self) -> int:
+        """Of a row."""
+        return int(self.array.shape[1])
+
+    def read(self, rows: slice) -> tuple[FloatArray, NDArray[np.intp]]:
+        """Rows, and their numbers in the array."""
+        if self.numbers is None:
+            return self.array[rows], np.arange(len(self.array))[rows]
+        return self.array[self.numbers[rows]], self.numbers[rows]
 
 
 class Stream:
@@ -21,24 +43,27 @@ class Stream:
     def __init__(self, vectors: Any) -> None:
         self.array: FloatArray | None = None
         self.rest: Iterator[Any] = iter(())
-        if isinstance(vectors, Stream):
-            self.array, self.rest = vectors.array, vectors.rest
-        elif isinstance(vectors, Iterable) and not hasattr(vectors, "__array__") and not _is_nested(vectors):
+        if isinstance(vectors, Iterable) and not hasattr(vectors, "__array__") and not _is_nested(vectors):
             self.rest = iter(vectors)
         else:
             self.array = as_vectors(vectors)
+
+    @classmethod
+    def of(cls, vectors: Any) -> Stream:
+        """Vectors that may be a stream already."""
+        return vectors if isinstance(vectors, Stream) else cls(vectors)
 
     @property
     def length(self) -> int | None:
         """How many vectors, if that is known."""
         return None if self.array is None else len(self.array)
 
-    def sample(self, rows: int, generator: np.random.Generator) -> FloatArray:
+    def sample(self, rows: int, generator: np.random.Generator) -> Sample:
         """At most so many vectors: drawn from an array, the first ones of an iterable."""
         if self.array is not None:
             if len(self.array) <= rows:
-                return self.array
-            return self.array[np.sort(generator.permutation(len(self.array))[:rows])]
+                return Sample(self.array)
+            return Sample(self.array, np.sort(generator.permutation(len(self.array))[:rows]))
         seen: list[FloatArray] = []
         while sum(map(len, seen)) < rows:
             batch = next(self.rest, None)
@@ -48,7 +73,7 @@ class Stream:
         self.rest = chain(seen, self.rest)
         if not seen:
             raise ValueError("vectors are empty: the iterable has no batches")
-        return np.concatenate(seen)[:rows]
+        return Sample(np.concatenate(seen)[:rows])
 
     def batches(self, dimensions: int, threads: int) -> Iterator[FloatArray]:
         """All vectors, so many at a time that a batch for each thread fits the memory allowed."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import Float32Array, FloatArray, typical_unit, unit_rows, working_rows
+from pcpq.arrays import Float32Array, FloatArray, batches, typical_unit, unit_rows, working_rows
 from pcpq.codebooks import Codebooks
 from pcpq.packing import bias_bytes, bias_range
 from pcpq.partition import Partition, fit_partition
@@ -18,9 +18,13 @@ from pcpq.quantizers.encoder import anchored_corrections
 from pcpq.rerank import keep_rows
 from pcpq.rotation import fit_rotation
 from pcpq.rows import Rows, Spread
+from pcpq.streams import Sample
 
-# Rows whose biases set the range of the scan's.
+# Rows that say how long vectors are, and whose biases set the range of the scan's.
+UNIT_ROWS = 16_384
 BIAS_ROWS = 20_000
+# Rows that a codebook for all lists is trained on, unless its quantizer asks for more.
+CODEBOOK_ROWS = 65_536
 
 
 class Encoded(NamedTuple):
@@ -48,7 +52,7 @@ class Trained:
     @classmethod
     def fit(
         cls,
-        sample: FloatArray,
+        sample: Sample,
         *,
         metric: str,
         keep: str | None,
@@ -60,9 +64,15 @@ class Trained:
         threads: int | None,
     ) -> Trained:
         """Learn from a sample of the vectors."""
-        unit = 1.0 if metric == "cosine" else typical_unit(sample, "vectors")
-        rows = in_units(sample, metric, unit, "vectors", 0)
+        unit = 1.0
+        if metric != "cosine":
+            first, numbers = sample.read(slice(0, UNIT_ROWS))
+            unit = typical_unit(first, "vectors", numbers)
+        rows = sample_in_units(sample, metric, unit)
         partition = fit_partition(rows, n_lists, metric, generator, threads)
+        if codebooks == "shared":
+            some = max(CODEBOOK_ROWS, quantizer.training_rows or 0, 40 * quantizer.n_centers)
+            rows = rows[np.sort(generator.permutation(len(rows))[:some])]
         lists = partition.assign(rows, threads)
         residuals = rows - partition.centers[lists]
         matrix = fit_rotation(rotation, residuals, quantizer, generator)
@@ -70,7 +80,7 @@ class Trained:
         if matrix is not None:
             turned, towards = residuals @ matrix, rows @ matrix
         books = Codebooks.fit(codebooks, quantizer, turned, towards, lists, len(partition), threads)
-        trained = cls(metric, keep, sample.shape[1], unit, partition, matrix, books)
+        trained = cls(metric, keep, sample.dimensions, unit, partition, matrix, books)
         bias = trained.encode(residuals[:BIAS_ROWS], rows[:BIAS_ROWS], lists[:BIAS_ROWS], threads).bias
         if bias is None:
             return trained
@@ -131,3 +141,17 @@ def in_units(vectors: FloatArray, metric: str, unit: float, name: str, first_row
     if metric == "cosine":
         return unit_rows(vectors, name, first_row)
     return working_rows(vectors, unit, name, first_row)
+
+
+def sample_in_units(sample: Sample, metric: str, unit: float) -> Float32Array:
+    """All rows of a sample, read batch by batch: the only whole copy that training makes."""
+    rows = np.empty((len(sample), sample.dimensions), np.float32)
+    for part in batches(len(sample), sample.dimensions, 1):
+        vectors, numbers = sample.read(part)
+        try:
+            rows[part] = in_units(vectors, metric, unit, "vectors", 0)
+        except ValueError:
+            for vector, number in zip(vectors, numbers, strict=True):
+                in_units(vector[None], metric, unit, "vectors", int(number))
+            raise
+    return rows
