@@ -333,9 +333,10 @@ private:
         const int64_t i = std::lower_bound(chosen().begin(), chosen().end(), list) - chosen().begin();
         float score = decoded_score(job, i, row);
         if (job.kept.gains) score *= half_to_float(job.kept.gains[row]);
-        if (!job.kept.biases) return bases_[i] + score;
-        const float bias = job.kept.biases[row];
-        return job.kept.euclidean ? (bases_[i] + bias) + score : bases_[i] * (1.0f + bias) + score;
+        const float bias = job.kept.biases ? job.kept.biases[row] : 0.0f;
+        if (!job.kept.euclidean) return bases_[i] * (1.0f + bias) + score;
+        // <q, x> - |x|^2 / 2, hence the distance: -|q - x|^2 is twice that less |q|^2.
+        return 2.0 * ((bases_[i] + bias) + score) - double{length_} * length_;
     }
 
     // <q, decoded> of a row of the i-th list probed.

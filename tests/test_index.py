@@ -1,3 +1,5 @@
+import threading
+
 import numpy as np
 import pytest
 
@@ -327,3 +329,48 @@ def test_stats_count_bytes(data):
 def test_bad_input_is_named(call, message, data):
     with pytest.raises(ValueError, match=message):
         call(data[0][:100], data[1])
+
+
+def test_memory_does_not_grow_over_100_000_searches():
+    vectors = np.random.default_rng(0).normal(size=(3000, 8)).astype(np.float32)
+    index = pcpq.build(vectors, metric="dot", n_lists=20)
+
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * 4096
+
+    def search(times):
+        for i in range(times):
+            index.search(vectors[i % 3000], k=3, probes=2, rerank=5)
+            if i % 100 == 0:
+                index.search(vectors[:64], k=3, probes=2, rerank=5, threads=1 + i // 100 % 2)
+
+    search(5_000)
+    before = resident()
+    search(100_000)
+    assert resident() - before < 4 << 20
+
+
+def test_two_threads_search_while_a_third_builds_another_index(data):
+    vectors, queries = data
+    index = pcpq.build(vectors, metric="cosine")
+    expected = index.search(queries)
+    wrong, done = [], threading.Event()
+
+    def search():
+        while not done.is_set():
+            batch = index.search(queries, threads=1)
+            single = index.search(queries[0])
+            if not (np.array_equal(batch.ids, expected.ids) and np.array_equal(single.ids, expected.ids[0])):
+                wrong.append(batch)
+
+    threads = [threading.Thread(target=search) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    built = [pcpq.build(vectors, metric="cosine", threads=2) for _ in range(2)]
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    for other in built:
+        assert np.array_equal(other.search(queries).ids, expected.ids)

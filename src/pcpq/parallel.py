@@ -28,5 +28,9 @@ def map_threads(function: Callable[[Item], Result], items: Iterable[Item], threa
     count = min(available_threads(threads), len(items))
     if count <= 1:
         return [function(item) for item in items]
-    with ThreadPoolExecutor(count) as pool:
+    pool = ThreadPoolExecutor(count)
+    try:
         return list(pool.map(function, items))
+    finally:
+        # After an error, or Ctrl-C, only what has begun is waited for.
+        pool.shutdown(cancel_futures=True)

@@ -118,7 +118,7 @@ def find_one(
         return None
     scores, ids = np.empty(k, np.float32), np.empty(k, np.int64)
     found = snapshot.searcher.search_one(query, 1.0 / unit, cosine, plan.probes, plan.rerank, ids, scores)
-    return (scores, ids) if found else None
+    return (scores, ids) if found and ids[-1] >= 0 else None
 
 
 def find(
@@ -130,14 +130,15 @@ def find(
 ) -> tuple[Float32Array, Ids]:
     """(n, k) scores, larger is better, and ids; `counts` and `seconds` as in Snapshot.search, for one query.
 
-    Under a filter the queries that come back short are asked again, in twice as many lists each time.
+    Queries that come back short are asked again, in twice as many lists each time: lists may be small, and a
+    filter leaves little of them.
     """
     k, probes = min(plan.k, plan.n_allowed), plan.probes
     if k == 0:
         return nothing(len(asked.rows), plan.k)
     fixed = (max(plan.rerank, k), plan.allowed, plan.threads, counts, seconds)
     scores, ids = snapshot.search(asked.rows, k, probes, *fixed)
-    while plan.allowed is not None and probes < len(snapshot.trained.partition):
+    while probes < len(snapshot.trained.partition):
         short = np.flatnonzero(ids[:, -1] < 0)
         if len(short) == 0:
             break

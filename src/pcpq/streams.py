@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import FloatArray, as_vectors, batches
+from pcpq.arrays import FloatArray, as_vectors
+from pcpq.arrays import batches as slices_of
 
 
 class Sample:
@@ -36,14 +37,17 @@ class Sample:
 class Stream:
     """Vectors that are read once from start to end, after a look at some of them.
 
-    `vectors` is anything with the array protocol, (n, d), or an iterable of such batches; neither is ever
-    copied whole. An iterable is read once: what `sample` took of it comes again in the batches.
+    `vectors` is anything with the array protocol, (n, d), an iterable of such batches, or of Arrow: a table, a
+    record batch or a reader of them, a parquet file. None is ever copied whole. An iterable is read once: what
+    `sample` took of it comes again in the batches.
     """
 
     def __init__(self, vectors: Any) -> None:
         self.array: FloatArray | None = None
         self.rest: Iterator[Any] = iter(())
-        if isinstance(vectors, Iterable) and not hasattr(vectors, "__array__") and not _is_nested(vectors):
+        if (batches := arrow_batches(vectors)) is not None:
+            self.rest = batches
+        elif isinstance(vectors, Iterable) and not hasattr(vectors, "__array__") and not _is_nested(vectors):
             self.rest = iter(vectors)
         else:
             self.array = as_vectors(vectors)
@@ -69,7 +73,7 @@ class Stream:
             batch = next(self.rest, None)
             if batch is None:
                 break
-            seen.append(as_vectors(batch))
+            seen.append(as_vectors(as_rows(batch)))
         self.rest = chain(seen, self.rest)
         if not seen:
             raise ValueError("vectors are empty: the iterable has no batches")
@@ -82,11 +86,54 @@ class Stream:
         if first is None:
             raise ValueError("vectors are empty: the iterable has no batches")
         for part in chain([first], parts):
-            vectors = as_vectors(part, dimensions=dimensions)
-            for rows in batches(len(vectors), dimensions, threads):
+            vectors = as_vectors(as_rows(part), dimensions=dimensions)
+            for rows in slices_of(len(vectors), dimensions, threads):
                 yield vectors[rows]
 
 
 def _is_nested(vectors: Any) -> bool:
     """Is it a list of rows of numbers, rather than of batches?"""
     return isinstance(vectors, (list, tuple)) and (not vectors or np.ndim(vectors[0]) < 2)
+
+
+def is_arrow(part: Any) -> bool:
+    """Does pyarrow own it? Nobody has to have pyarrow to ask."""
+    return type(part).__module__.split(".")[0] == "pyarrow"
+
+
+def arrow_batches(vectors: Any) -> Iterator[Any] | None:
+    """Batches of an Arrow table, dataset, parquet file, reader, record batch or column; None for all else."""
+    if not is_arrow(vectors):
+        return None
+    for method in ("iter_batches", "to_batches"):  # parquet files; tables and datasets
+        if hasattr(vectors, method):
+            return iter(getattr(vectors, method)())
+    if hasattr(vectors, "chunks"):
+        return iter(vectors.chunks)
+    return iter(vectors) if hasattr(vectors, "read_next_batch") else iter([vectors])
+
+
+def as_rows(part: Any) -> Any:
+    """A batch as an array; of an Arrow one, its column of lists of floats."""
+    if not is_arrow(part):
+        return part
+    column = part
+    if hasattr(part, "schema"):
+        names = [field.name for field in part.schema if "list<" in str(field.type)]
+        if len(names) != 1:
+            raise ValueError(
+                f"columns of lists are {names} among {part.schema.names}; expected one, the vectors"
+            )
+        column = part.column(names[0])
+    if column.null_count:
+        raise ValueError(f"vectors have {column.null_count} nulls; every vector must be there")
+    values = column.flatten()
+    if len(column) == 0 or len(values) % len(column) or values.null_count:
+        raise ValueError(
+            f"{len(column)} vectors have {len(values)} values in all, {values.null_count} of them null"
+        )
+    rows = np.asarray(values).reshape(len(column), -1)
+    lengths = np.asarray(column.value_lengths())
+    if (lengths != rows.shape[1]).any():
+        raise ValueError(f"vectors have {lengths.min()} to {lengths.max()} dimensions; all must have the same")
+    return rows

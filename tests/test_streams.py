@@ -1,0 +1,100 @@
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow
+import pyarrow.dataset
+import pyarrow.parquet
+import pytest
+
+import pcpq
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    return np.random.default_rng(3).normal(size=(3000, 12)).astype(np.float32)
+
+
+def table_of(vectors, **columns):
+    values = pyarrow.array(vectors.reshape(-1))
+    lists = pyarrow.FixedSizeListArray.from_arrays(values, vectors.shape[1])
+    return pyarrow.table({"embedding": lists, "number": np.arange(len(vectors)), **columns})
+
+
+def test_arrow_in_all_its_forms_builds_what_the_array_builds(vectors, tmp_path):
+    table = table_of(vectors)
+    pyarrow.parquet.write_table(table, tmp_path / "vectors.parquet", row_group_size=700)
+    lists = pyarrow.array(vectors.tolist(), pyarrow.list_(pyarrow.float32()))  # of any length, by their type
+    expected = pcpq.build(vectors, metric="dot", n_lists=10).search(vectors[:20], probes=10)
+    for source in (
+        table,
+        table.to_batches(max_chunksize=500)[0:],
+        pyarrow.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=500)),
+        pyarrow.parquet.ParquetFile(tmp_path / "vectors.parquet"),
+        pyarrow.dataset.dataset(tmp_path / "vectors.parquet"),
+        table.column("embedding"),
+        table.column("embedding").chunk(0),
+        lists,
+    ):
+        index = pcpq.build(source, metric="dot", n_lists=10)
+        assert len(index) == len(vectors)
+        assert np.array_equal(index.search(vectors[:20], probes=10).ids, expected.ids)
+
+
+def test_a_slice_of_an_arrow_column_is_that_slice(vectors):
+    column = table_of(vectors).column("embedding").chunk(0).slice(1000, 500)
+    index = pcpq.build(column, metric="euclidean", keep="float32")
+    assert np.allclose(index.reconstruct(np.arange(500)), vectors[1000:1500], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda v: table_of(v).select(["number"]), r"columns of lists are \[\] among \['number'\]"),
+        (lambda v: table_of(v, other=table_of(v).column("embedding")), "'embedding', 'other'"),
+        (lambda v: pyarrow.array([[1.0, 2.0], None]), "1 nulls"),
+        (lambda v: pyarrow.array([[1.0, 2.0, 3.0], [1.0]]), "1 to 3 dimensions"),
+        (lambda v: pyarrow.array([[1.0, 2.0], [1.0]]), "2 vectors have 3 values"),
+        (lambda v: pyarrow.array([[1.0, None], [1.0, 2.0]]), "1 of them null"),
+        (lambda v: pyarrow.array([["a", "b"]]), "dtype"),
+    ],
+)
+def test_arrow_that_holds_no_vectors_is_refused(make, message, vectors):
+    with pytest.raises(ValueError, match=message):
+        pcpq.build(make(vectors), metric="dot")
+
+
+def test_progress_counts_vectors(vectors):
+    seen = []
+    pcpq.build(vectors, metric="dot", progress=lambda done, of: seen.append((done, of)))
+    assert seen[-1] == (3000, 3000)
+    seen.clear()
+    pcpq.build(iter([vectors, vectors]), metric="dot", progress=lambda done, of: seen.append((done, of)))
+    assert seen == [(3000, None), (6000, None)]
+
+
+SLOW_BUILD = """
+import numpy as np, pcpq
+vectors = np.random.default_rng(0).normal(size=(400_000, 64)).astype(np.float32)
+print("ready", flush=True)
+try:
+    pcpq.build(vectors, metric="dot")
+except KeyboardInterrupt:
+    print("stopped", flush=True)
+"""
+
+
+@pytest.mark.parametrize("after", [0.3, 1.5])
+def test_ctrl_c_stops_a_build(after):
+    process = subprocess.Popen([sys.executable, "-c", SLOW_BUILD], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(after)
+    process.send_signal(signal.SIGINT)
+    sent = time.monotonic()
+    assert process.stdout.readline() == "stopped\n"
+    # A second on an idle machine (benchmarks/building.py measures it); a busy one may take its time.
+    assert time.monotonic() - sent < 10
+    process.communicate()
+    assert process.returncode == 0
