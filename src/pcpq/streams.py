@@ -105,12 +105,16 @@ def arrow_batches(vectors: Any) -> Iterator[Any] | None:
     """Batches of an Arrow table, dataset, parquet file, reader, record batch or column; None for all else."""
     if not is_arrow(vectors):
         return None
-    for method in ("iter_batches", "to_batches"):  # parquet files; tables and datasets
-        if hasattr(vectors, method):
-            return iter(getattr(vectors, method)())
-    if hasattr(vectors, "chunks"):
-        return iter(vectors.chunks)
-    return iter(vectors) if hasattr(vectors, "read_next_batch") else iter([vectors])
+    parts: Iterable[Any] = [vectors]
+    if hasattr(vectors, "iter_batches"):  # a parquet file
+        parts = vectors.iter_batches()
+    elif hasattr(vectors, "to_batches"):  # a table, a dataset
+        parts = vectors.to_batches()
+    elif hasattr(vectors, "chunks"):  # a column of a table
+        parts = vectors.chunks
+    elif hasattr(vectors, "read_next_batch"):  # a reader
+        parts = vectors
+    return iter(parts)
 
 
 def as_rows(part: Any) -> Any:
