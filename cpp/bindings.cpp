@@ -8,6 +8,10 @@
 #include <tuple>
 #include <vector>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include "boundary.h"
 #include "codebook.h"
 #include "kernels.h"
@@ -223,6 +227,13 @@ void choose_level(const std::string& name) {
                                   .c_str());
 }
 
+// Training frees what it worked with, but glibc keeps it for later, and adding would take as much again.
+void release_memory() {
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
 }  // namespace
 
 NB_MODULE(_core, m) {
@@ -239,6 +250,8 @@ NB_MODULE(_core, m) {
         },
         "The levels this processor and build have, best first.");
     m.def("set_simd_level", &choose_level, "name"_a, "Force a level; 'auto' is the best there is.");
+
+    m.def("release_memory", &release_memory, "Give freed memory back to the system, where its allocator can be asked.");
 
     m.def("encode", &encode_points, "points"_a.noconvert(), "centers"_a.noconvert(), "scales"_a.noconvert().none(),
           "directions"_a.noconvert().none(), "ratios"_a.noconvert().none(), "loss"_a, "scale"_a, "by_distance"_a,

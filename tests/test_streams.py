@@ -72,7 +72,7 @@ def test_progress_counts_vectors(vectors):
     assert seen[-1] == (3000, 3000)
     seen.clear()
     pcpq.build(iter([vectors, vectors]), metric="dot", progress=lambda done, of: seen.append((done, of)))
-    assert seen == [(3000, None), (6000, None)]
+    assert seen[-1] == (6000, None)
 
 
 SLOW_BUILD = """

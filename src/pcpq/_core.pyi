@@ -15,6 +15,11 @@ def simd_levels() -> list[str]:
 def set_simd_level(name: str) -> None:
     """Force a level; 'auto' is the best there is."""
 
+def release_memory() -> None:
+    """
+    Give freed memory back to the system, where its allocator can be asked.
+    """
+
 def encode(points: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], centers: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], scales: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, directions: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, ratios: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, loss: str, scale: str, by_distance: bool, sweeps: int, out_centers: Annotated[NDArray[numpy.uint16], dict(shape=(None, None), order='C', device='cpu')], out_scales: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu')] | None, out_alphas: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')] | None) -> None:
     """The code of least loss for every point."""
 

@@ -16,7 +16,7 @@ Ids = NDArray[np.int64]
 
 # A batch is converted, checked and encoded at once: large enough that Python does not show, small enough
 # that all threads together stay under 256 MB at some 30 bytes an element.
-BATCH_ELEMENTS = 1 << 20
+BATCH_ELEMENTS = 1 << 19
 ALL_BATCHES_ELEMENTS = 5 << 20
 
 # Working values beyond this would overflow float32 when squared and summed.
@@ -86,8 +86,11 @@ def typical_unit(rows: FloatArray, name: str, numbers: NDArray[Any] | None = Non
         )
     if peak == 0.0:
         return 1.0
-    scaled = rows.astype(np.float64) / peak
-    length = peak * np.sqrt(np.einsum("ij,ij->", scaled, scaled) / len(rows))
+    squares = 0.0
+    for part in batches(len(rows), rows.shape[1], ALL_BATCHES_ELEMENTS >> 16):
+        scaled = rows[part].astype(np.float64) / peak
+        squares += float(np.einsum("ij,ij->", scaled, scaled))
+    length = peak * np.sqrt(squares / len(rows))
     # 1 / unit must be a float32 too.
     return float(2.0 ** np.clip(np.floor(np.log2(length)), -125, 125))
 

@@ -20,7 +20,7 @@ CODEBOOKS = ("shared", "per_list")
 # A list with fewer training rows a center than this would learn them by heart: it takes the shared codebook.
 ROWS_A_CENTER = 2
 # Rows that are packed at once.
-PACKED_ROWS = 1 << 16
+PACKED_ROWS = 1 << 14
 
 Lists = NDArray[np.int32]
 

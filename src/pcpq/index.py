@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pcpq import _core
 from pcpq.arrays import (
     Float32Array,
     Ids,
@@ -107,6 +108,7 @@ class Index:
             generator=generator,
             threads=threads,
         )
+        _core.release_memory()
         self._snapshot = None
         self._next_id = 0
         return self

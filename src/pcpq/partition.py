@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +17,23 @@ ROWS_A_LIST = 256
 ROUNDS = 3
 NEAR_ROUNDS = 8
 NEAR_LISTS = 64
+# Lists that a thread takes at once.
+LISTS_AT_ONCE = 4
 # Lengths that spread less than this share of their mean count as equal.
 EQUAL_LENGTHS = 0.1
+LENGTH_ROWS = 16_384
 # Integers of coarse centers; with those of a query, by Cauchy and Schwarz, sums stay within 32 bits.
 LARGEST_INTEGER = 32_700
+
+
+class Vectors(Protocol):
+    """An array of float32, or what reads one when it is wanted."""
+
+    def __len__(self) -> int:
+        """How many."""
+
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Float32Array:
+        """Some of them."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +66,7 @@ class Partition:
 
 
 def fit_partition(
-    rows: Float32Array,
+    rows: Vectors,
     n_lists: int,
     metric: str,
     generator: np.random.Generator,
@@ -60,7 +74,7 @@ def fit_partition(
 ) -> Partition:
     """k-means by euclidean distance, whatever the metric: inner products fall apart on norms that differ."""
     n_lists = min(n_lists, len(rows))
-    centers = rows[np.sort(generator.permutation(len(rows))[:n_lists])].copy()
+    centers = rows[np.sort(generator.permutation(len(rows))[:n_lists])]
     few = n_lists <= 4 * NEAR_LISTS
     for _ in range(ROUNDS + (NEAR_ROUNDS if few else 0)):
         assigned, distances = nearest_centers(rows, centers, threads)
@@ -72,7 +86,7 @@ def fit_partition(
     if metric == "euclidean":
         return Partition(centers, np.ones(n_lists, np.float32), -0.5 * squares)
     weights = np.ones_like(squares)
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    lengths = np.linalg.norm(rows[slice(0, LENGTH_ROWS)], axis=1)
     if lengths.std() < EQUAL_LENGTHS * lengths.mean():
         # The unit center ranks better: a list of short mean is then spread out, not short of anything.
         weights = np.divide(1.0, np.sqrt(squares), out=weights, where=squares > 0)
@@ -80,26 +94,34 @@ def fit_partition(
 
 
 def nearest_centers(
-    rows: Float32Array, centers: Float32Array, threads: int | None
+    rows: Vectors, centers: Float32Array, threads: int | None
 ) -> tuple[NDArray[np.int32], Float32Array]:
-    """The nearest center of every row, and the squared distance less the row's own square."""
+    """The nearest center of every row, and the squared distance."""
     half_squares = 0.5 * np.einsum("ij,ij->i", centers, centers)
     assigned, distances = np.empty(len(rows), np.int32), np.empty(len(rows), np.float32)
 
     def assign(part: slice) -> None:
-        scores = rows[part] @ centers.T
-        scores -= half_squares
-        best = scores.argmax(axis=1)
+        some = rows[part]
+        best, distances[part] = nearest_of(some, centers, half_squares)
         assigned[part] = best
-        distances[part] = -2.0 * scores[np.arange(len(best)), best]
 
     count = available_threads(threads)
-    map_threads(assign, batches(len(rows), max(rows.shape[1], len(centers)), count), count)
+    map_threads(assign, batches(len(rows), max(centers.shape), count), count)
     return assigned, distances
 
 
+def nearest_of(
+    rows: Float32Array, centers: Float32Array, half_squares: Float32Array
+) -> tuple[NDArray[np.intp], Float32Array]:
+    """The nearest of a few centers for some rows, and the squared distance."""
+    scores = rows @ centers.T
+    scores -= half_squares
+    best = scores.argmax(axis=1)
+    return best, np.einsum("ij,ij->i", rows, rows) - 2.0 * scores[np.arange(len(best)), best]
+
+
 def nearer_centers(
-    rows: Float32Array, centers: Float32Array, assigned: NDArray[np.int32], threads: int | None
+    rows: Vectors, centers: Float32Array, assigned: NDArray[np.int32], threads: int | None
 ) -> tuple[NDArray[np.int32], Float32Array]:
     """The same among the centers nearest to the one each row has: where k-means goes on, few rows go far."""
     order, starts = rows_by_list(assigned, len(centers))
@@ -110,18 +132,15 @@ def nearer_centers(
     def assign(lists: slice) -> None:
         for number in range(lists.start, lists.stop):
             own, near = order[starts[number] : starts[number + 1]], around[number]
-            scores = rows[own] @ centers[near].T
-            scores -= half_squares[near]
-            best = scores.argmax(axis=1)
+            best, distances[own] = nearest_of(rows[own], centers[near], half_squares[near])
             found[own] = near[best]
-            distances[own] = -2.0 * scores[np.arange(len(best)), best]
 
-    map_threads(assign, slices(len(centers), NEAR_LISTS), threads)
+    map_threads(assign, slices(len(centers), LISTS_AT_ONCE), threads)
     return found, distances
 
 
 def mean_centers(
-    rows: Float32Array,
+    rows: Vectors,
     assigned: NDArray[np.int32],
     distances: Float32Array,
     centers: Float32Array,
@@ -138,11 +157,10 @@ def mean_centers(
             sums = np.add.reduceat(rows[order[first : starts[some.stop]]], starts[filled] - first, axis=0)
             centers[filled] = sums / counts[filled, None]
 
-    map_threads(average, slices(len(centers), NEAR_LISTS), threads)
+    map_threads(average, slices(len(centers), LISTS_AT_ONCE), threads)
     empty = np.flatnonzero(counts == 0)
     if len(empty):
-        far = distances + np.einsum("ij,ij->i", rows, rows)
-        centers[empty] = rows[np.argsort(-far, kind="stable")[: len(empty)]]
+        centers[empty] = rows[np.argsort(-distances, kind="stable")[: len(empty)]]
     return centers
 
 

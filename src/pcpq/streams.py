@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,10 @@ from numpy.typing import NDArray
 
 from pcpq.arrays import FloatArray, as_vectors
 from pcpq.arrays import batches as slices_of
+
+# Elements of an iterable that are held to train on, and rows whatever their size.
+MOST_SEEN = 1 << 24
+LEAST_SEEN_ROWS = 4096
 
 
 class Sample:
@@ -27,11 +30,13 @@ class Sample:
         """Of a row."""
         return int(self.array.shape[1])
 
-    def read(self, rows: slice) -> tuple[FloatArray, NDArray[np.intp]]:
-        """Rows, and their numbers in the array."""
-        if self.numbers is None:
-            return self.array[rows], np.arange(len(self.array))[rows]
-        return self.array[self.numbers[rows]], self.numbers[rows]
+    def read(self, rows: slice | NDArray[Any]) -> FloatArray:
+        """Some rows."""
+        return self.array[rows if self.numbers is None else self.numbers[rows]]
+
+    def numbers_of(self, rows: slice | NDArray[Any]) -> NDArray[np.intp]:
+        """The numbers in the array of some rows."""
+        return np.arange(len(self))[rows] if self.numbers is None else self.numbers[rows]
 
 
 class Stream:
@@ -68,27 +73,46 @@ class Stream:
             if len(self.array) <= rows:
                 return Sample(self.array)
             return Sample(self.array, np.sort(generator.permutation(len(self.array))[:rows]))
-        seen: list[FloatArray] = []
-        while sum(map(len, seen)) < rows:
-            batch = next(self.rest, None)
-            if batch is None:
-                break
-            seen.append(as_vectors(as_rows(batch)))
-        self.rest = chain(seen, self.rest)
-        if not seen:
+        seen = self._first_rows(rows)
+        self.rest = Again(seen, self.rest)
+        return Sample(seen[:rows])
+
+    def _first_rows(self, rows: int) -> FloatArray:
+        """The first batches of an iterable that make so many rows, as one array that grows where it lies."""
+        first = next(self.rest, None)
+        if first is None:
             raise ValueError("vectors are empty: the iterable has no batches")
-        return Sample(np.concatenate(seen)[:rows])
+        seen: FloatArray = np.array(as_vectors(as_rows(first)))
+        rows = min(rows, max(MOST_SEEN // seen.shape[1], LEAST_SEEN_ROWS))
+        while len(seen) < rows and (batch := next(self.rest, None)) is not None:
+            more = as_vectors(as_rows(batch), dimensions=seen.shape[1])
+            start = len(seen)
+            seen.resize((start + len(more), seen.shape[1]), refcheck=False)
+            seen[start:] = more
+        return seen
 
     def batches(self, dimensions: int, threads: int) -> Iterator[FloatArray]:
         """All vectors, so many at a time that a batch for each thread fits the memory allowed."""
-        parts = self.rest if self.array is None else iter([self.array])
-        first = next(parts, None)
-        if first is None:
-            raise ValueError("vectors are empty: the iterable has no batches")
-        for part in chain([first], parts):
-            vectors = as_vectors(as_rows(part), dimensions=dimensions)
-            for rows in slices_of(len(vectors), dimensions, threads):
+        parts, empty = self.rest if self.array is None else iter([self.array]), True
+        for part in parts:
+            vectors, empty = as_vectors(as_rows(part), dimensions=dimensions), False
+            for rows in slices_of(len(vectors), 2 * dimensions, threads):
                 yield vectors[rows]
+        if empty:
+            raise ValueError("vectors are empty: the iterable has no batches")
+
+
+class Again:
+    """What was seen, given away, and then the rest."""
+
+    def __init__(self, seen: FloatArray, rest: Iterator[Any]) -> None:
+        self.seen, self.rest = [seen], rest
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return self.seen.pop() if self.seen else next(self.rest)
 
 
 def _is_nested(vectors: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import Float32Array, FloatArray, batches, typical_unit, unit_rows, working_rows
+from pcpq.arrays import Float32Array, FloatArray, typical_unit, unit_rows, working_rows
 from pcpq.codebooks import Codebooks
 from pcpq.packing import bias_bytes, bias_range
 from pcpq.partition import Partition, fit_partition
@@ -24,7 +24,7 @@ from pcpq.streams import Sample
 UNIT_ROWS = 16_384
 BIAS_ROWS = 20_000
 # Rows that a codebook for all lists is trained on, unless its quantizer asks for more.
-CODEBOOK_ROWS = 65_536
+CODEBOOK_ROWS = 32_768
 
 
 class Encoded(NamedTuple):
@@ -64,15 +64,17 @@ class Trained:
         threads: int | None,
     ) -> Trained:
         """Learn from a sample of the vectors."""
+        first = slice(0, UNIT_ROWS)
         unit = 1.0
         if metric != "cosine":
-            first, numbers = sample.read(slice(0, UNIT_ROWS))
-            unit = typical_unit(first, "vectors", numbers)
-        rows = sample_in_units(sample, metric, unit)
-        partition = fit_partition(rows, n_lists, metric, generator, threads)
+            unit = typical_unit(sample.read(first), "vectors", sample.numbers_of(first))
+        working = WorkingSample(sample, metric, unit)
+        partition = fit_partition(working, n_lists, metric, generator, threads)
+        trained_on = np.arange(len(working))
         if codebooks == "shared":
             some = max(CODEBOOK_ROWS, quantizer.training_rows or 0, 40 * quantizer.n_centers)
-            rows = rows[np.sort(generator.permutation(len(rows))[:some])]
+            trained_on = np.sort(generator.permutation(len(working))[:some])
+        rows = working[trained_on]
         lists = partition.assign(rows, threads)
         residuals = rows - partition.centers[lists]
         matrix = fit_rotation(rotation, residuals, quantizer, generator)
@@ -143,15 +145,23 @@ def in_units(vectors: FloatArray, metric: str, unit: float, name: str, first_row
     return working_rows(vectors, unit, name, first_row)
 
 
-def sample_in_units(sample: Sample, metric: str, unit: float) -> Float32Array:
-    """All rows of a sample, read batch by batch: the only whole copy that training makes."""
-    rows = np.empty((len(sample), sample.dimensions), np.float32)
-    for part in batches(len(sample), sample.dimensions, 1):
-        vectors, numbers = sample.read(part)
+class WorkingSample:
+    """A sample as float32 in working units, made when some of it is wanted: training holds no second copy."""
+
+    def __init__(self, sample: Sample, metric: str, unit: float) -> None:
+        self.sample, self.metric, self.unit = sample, metric, unit
+
+    def __len__(self) -> int:
+        return len(self.sample)
+
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Float32Array:
+        """Some rows, or a ValueError that names the first bad one of all."""
+        vectors = self.sample.read(rows)
+        if len(vectors) == 0:
+            return np.empty(vectors.shape, np.float32)
         try:
-            rows[part] = in_units(vectors, metric, unit, "vectors", 0)
+            return in_units(vectors, self.metric, self.unit, "vectors", 0)
         except ValueError:
-            for vector, number in zip(vectors, numbers, strict=True):
-                in_units(vector[None], metric, unit, "vectors", int(number))
+            for number in self.sample.numbers_of(slice(None)):
+                in_units(self.sample.array[number : number + 1], self.metric, self.unit, "vectors", int(number))
             raise
-    return rows

@@ -1,0 +1,176 @@
+"""How search time grows with the number of vectors, at equal recall; one thread, one core.
+
+    python benchmarks/growth.py --data FOLDER
+    python benchmarks/growth.py --data FOLDER --rows 30000 100000     a quick try
+
+Real vectors as far as they go. Beyond their number, new ones lie between a real one and one of its ten nearest
+neighbours: as near to others as real ones are, where copies with noise would gather around their originals. The
+local dimension (Levina and Bickel's estimate from 20 neighbours) says whether the set stays what it was.
+Results go to benchmarks/results/growth.json; with --rows the name says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # threads are pcpq's own
+
+import numpy as np
+from common import best_rows, data_folder, default_metric, environment, load, save, shared_rows
+
+import pcpq
+
+RESULTS = Path(__file__).parent / "results"
+ROWS = (30_000, 100_000, 300_000, 1_000_000, 3_000_000)
+NEIGHBOURS = 10
+TARGET = 0.95
+RERANKS = (60, 80, 100, 140, 200)
+ROUNDS = 7
+SINGLE_QUERIES = 500
+
+
+def grown(base: np.ndarray, n: int, generator: np.random.Generator) -> np.ndarray:
+    """n unit vectors: some of the base, or all of it and as many between neighbours as are missing."""
+    if n <= len(base):
+        return base[np.sort(generator.permutation(len(base))[:n])]
+    index = pcpq.build(base, metric="cosine")
+    near = index.search(base, k=NEIGHBOURS + 1, probes=60, rerank=100).ids[:, 1:]
+    out = np.empty((n, base.shape[1]), np.float32)
+    out[: len(base)] = base
+    for start in range(len(base), n, 100_000):
+        some = slice(start, min(n, start + 100_000))
+        count = some.stop - some.start
+        left = generator.integers(len(base), size=count)
+        right = near[left, generator.integers(NEIGHBOURS, size=count)]
+        share = generator.uniform(0.2, 0.8, size=(count, 1)).astype(np.float32)
+        out[some] = base[left] * (1 - share) + base[right] * share
+    out /= np.linalg.norm(out, axis=1, keepdims=True)
+    return out
+
+
+def true_neighbours(base: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """(n_queries, k) rows and their scores, best first."""
+    rows = np.empty((len(queries), k), np.int64)
+    scores = np.empty((len(queries), k), np.float32)
+    for i in range(0, len(queries), 50):
+        products = queries[i : i + 50] @ base.T
+        best = best_rows(products, k)
+        values = np.take_along_axis(products, best, axis=1)
+        order = np.argsort(-values, axis=1, kind="stable")
+        rows[i : i + 50] = np.take_along_axis(best, order, axis=1)
+        scores[i : i + 50] = np.take_along_axis(values, order, axis=1)
+    return rows, scores
+
+
+def local_dimension(base: np.ndarray, generator: np.random.Generator) -> float:
+    """The mean over some rows of Levina and Bickel's estimate from 20 neighbours."""
+    some = generator.permutation(len(base))[:500]
+    _, products = true_neighbours(base, base[some], 21)
+    distances = np.sqrt(np.maximum(2.0 - 2.0 * products[:, 1:], 1e-9))
+    inverse = np.log(distances[:, -1:] / distances[:, :-1]).mean(axis=1)
+    return float(1.0 / inverse.mean())
+
+
+def probes_for(index: pcpq.Index, queries: np.ndarray, top: np.ndarray, rerank: int) -> int | None:
+    """The fewest lists that reach the target, if any number does."""
+    low, high = 0, 1
+    lists = index.stats()["lists"]
+    while shared_rows(index.search(queries, probes=high, rerank=rerank, threads=1).ids, top) < TARGET:
+        if high == lists:
+            return None
+        low, high = high, min(2 * high, lists)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if shared_rows(index.search(queries, probes=middle, rerank=rerank, threads=1).ids, top) < TARGET:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def seconds_of(index: pcpq.Index, queries: np.ndarray, setting: dict[str, int], single: bool) -> float:
+    """A query."""
+    start = time.perf_counter()
+    if not single:
+        index.search(queries, threads=1, **setting)
+        return (time.perf_counter() - start) / len(queries)
+    for query in queries[:SINGLE_QUERIES]:
+        index.search(query, **setting)
+    return (time.perf_counter() - start) / SINGLE_QUERIES
+
+
+def measure(base: np.ndarray, queries: np.ndarray) -> dict[str, Any]:
+    """Build, tune on even queries, time odd ones."""
+    start = time.perf_counter()
+    index = pcpq.build(base, metric="cosine")
+    build_seconds = time.perf_counter() - start
+    top, _ = true_neighbours(base, queries, 10)
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})
+    settings = []
+    for rerank in RERANKS:
+        probes = probes_for(index, queries[::2], top[::2], rerank)
+        if probes is not None:
+            settings.append({"probes": probes, "rerank": rerank})
+    reported = np.ascontiguousarray(queries[1::2])
+    tuned = {}
+    for mode in ("batch", "single"):
+        trials = [
+            min(seconds_of(index, queries[::2], each, mode == "single") for _ in range(3)) for each in settings
+        ]
+        chosen = settings[int(np.argmin(trials))]
+        times = [seconds_of(index, reported, chosen, mode == "single") for _ in range(ROUNDS)]
+        found = index.search(reported, threads=1, **chosen)
+        tuned[mode] = {
+            **chosen,
+            "recall": round(shared_rows(found.ids, top[1::2]), 4),
+            "microseconds": round(1e6 * float(np.median(times)), 2),
+            "best_microseconds": round(1e6 * min(times), 2),
+            "rows_scanned": index.explain(reported[0], **chosen)["rows_scanned"],
+        }
+    os.sched_setaffinity(0, cores)
+    stats = index.stats()
+    return {
+        "n": len(base),
+        "lists": stats["lists"],
+        "bytes_a_vector": round(sum(stats["bytes_per_vector"].values()), 1),
+        "imbalance": round(stats["imbalance"], 3),
+        "build_seconds": round(build_seconds, 1),
+        **tuned,
+    }
+
+
+def main() -> None:
+    """Parse and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", help="folder of NAME_base.npy and NAME_query.npy (default: PCPQ_DATA)")
+    parser.add_argument("--rows", nargs="+", type=int, help=f"numbers of vectors (default: {ROWS})")
+    options = parser.parse_args()
+    generator = np.random.default_rng(0)
+    data = load(data_folder(options.data), "glove", default_metric("glove"))
+    runs = []
+    for n in options.rows or ROWS:
+        base = grown(data.base, n, generator)
+        run = {"local_dimension": round(local_dimension(base, generator), 1), **measure(base, data.all_queries)}
+        print(run, flush=True)
+        runs.append(run)
+    growth = {}
+    for mode in ("batch", "single"):
+        sizes = np.log([run["n"] for run in runs])
+        times = np.log([run[mode]["microseconds"] for run in runs])
+        growth[mode] = {
+            "exponent": round(float(np.polyfit(sizes, times, 1)[0]), 3) if len(runs) > 1 else None,
+            "exponents_between": [round(float(x), 3) for x in np.diff(times) / np.diff(sizes)],
+        }
+    print(growth)
+    name = "growth_" + "_".join(map(str, options.rows)) if options.rows else "growth"
+    result = {"environment": environment(), "target": TARGET, "rounds": ROUNDS, "runs": runs, "growth": growth}
+    save(RESULTS / f"{name}.json", result)
+
+
+if __name__ == "__main__":
+    main()
