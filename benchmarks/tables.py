@@ -13,13 +13,19 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "design" / "quantizers.md")
+DESIGN = ROOT / "docs" / "design"
+PAGES = (ROOT / "README.md", DESIGN / "quantizers.md", DESIGN / "performance.md")
 SETS = ("glove", "lastfm48k", "npm", "minilm")
 
 
-def result(name: str) -> dict[str, Any]:
+def committed(name: str) -> dict[str, Any]:
     """A committed result."""
-    return json.loads((RESULTS / f"quantizers_{name}.json").read_text())  # type: ignore[no-any-return]
+    return json.loads((RESULTS / f"{name}.json").read_text())  # type: ignore[no-any-return]
+
+
+def result(name: str) -> dict[str, Any]:
+    """A committed result of quantizers.py."""
+    return committed(f"quantizers_{name}")
 
 
 def markdown(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
@@ -30,8 +36,12 @@ def markdown(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 
 
 def ran(name: str) -> str:
+    """The command of quantizers.py, and what it ran on."""
+    return ran_in(result(name)["environment"])
+
+
+def ran_in(where: dict[str, Any]) -> str:
     """The command, and what it ran on."""
-    where = result(name)["environment"]
     return f"`{where['command']}`, {where['cpu']}, {where['simd']}, {where['cpus']} CPU, {where['date']}."
 
 
@@ -170,6 +180,68 @@ def memory() -> str:
     return markdown(head, lines) + "\n\n" + ran("memory")
 
 
+def kernels() -> str:
+    """The scan by itself and inside a search."""
+    found = committed("kernels")
+    lines = []
+    for name, run in found["runs"].items():
+        for mode, queries in (("batch", "four at once"), ("single", "one")):
+            row = run[mode]
+            stages = [row["microseconds"][stage] for stage in ("lists", "tables", "scan", "judging")]
+            numbers = (row["bare_ns_a_row"], row["full_ns_a_row"], row["full_over_bare"])
+            lines.append((name, run["bytes_a_row"], queries, *numbers, run["recall"], *stages))
+    head = (
+        "code",
+        "bytes",
+        "queries",
+        "bare, ns a row",
+        "full, ns a row",
+        "full / bare",
+        "recall",
+        "lists, us",
+    )
+    return markdown((*head, "tables", "scan", "judging"), lines) + "\n\n" + ran_in(found["environment"])
+
+
+def growth() -> str:
+    """Time by the number of vectors, at equal recall."""
+    found = committed("growth")
+    lines = []
+    for run in found["runs"]:
+        times = [(run[mode]["microseconds"], run[mode]["recall"]) for mode in ("batch", "single")]
+        rest = (run["lists"], run["local_dimension"], run["bytes_a_vector"], run["build_seconds"])
+        lines.append((f"{run['n']:,}", *rest, *(number for pair in times for number in pair)))
+    head = ("vectors", "lists", "local dimension", "bytes a vector", "build, s", "all at once, us", "recall")
+    exponents = " and ".join(f"{found['growth'][mode]['exponent']} ({mode})" for mode in ("batch", "single"))
+    text = f"\n\nTime grows as n to the power of {exponents}. "
+    return markdown((*head, "one a call, us", "recall"), lines) + text + ran_in(found["environment"])
+
+
+def building() -> str:
+    """Time beside Faiss, and memory."""
+    found = committed("building")
+    seconds = {name: sorted(all_)[len(all_) // 2] for name, all_ in found["time"]["seconds"].items()}
+    ratios = found["time"]["faiss_over_pcpq"]
+    times = markdown(
+        ("train + add, two threads", "median, s", "over pcpq"),
+        [(name, f"{value:.2f}", ratios.get(name, 1)) for name, value in seconds.items()],
+    )
+    sources = [(name, found["memory"][name]) for name in ("array", "memory map", "iterator")]
+    sizes = markdown(
+        ("built from", "input batch, MB", "index, MB", "peak, MB", "peak over both"),
+        [
+            (
+                name,
+                *(round(row[part] / 1e6) for part in ("batch", "index", "peak")),
+                row["peak_over_batch_and_index"],
+            )
+            for name, row in sources
+        ],
+    )
+    stopped = f"Ctrl-C ends a build within {found['interrupt']['longest']} s."
+    return f"{times}\n\n{sizes}\n\n{stopped} {ran_in(found['time']['environment'])}"
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "frontier": frontier,
     "six": six,
@@ -178,6 +250,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "training": training,
     "speed": speed,
     "memory": memory,
+    "kernels": kernels,
+    "growth": growth,
+    "building": building,
 }
 
 

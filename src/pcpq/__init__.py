@@ -10,7 +10,10 @@ clustering.py  plain and projective clustering of one section
 quantizers/    codes: loss, scales, trainer, encoder, scorer, the six named classes
 rotation.py    how vectors are turned before they are cut
 packing.py     codes as blocks of 32
+codebooks.py   one quantizer for all lists, or one for each
 rerank.py      vectors kept to judge candidates by
+rows.py        encoded vectors while they are gathered and sorted
+trained.py     what fit learns, and how vectors become rows by it
 scan.py        the arrays that a search reads, and its native call
 search.py      what a search is asked for, and how it goes on until that is found
 index.py       Index and build, which compose the above

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pcpq.arrays import Float32Array, batches
 from pcpq.parallel import available_threads, map_threads
 
-# Rows a list is trained on: with half as many, a search scans a tenth more rows for the same recall.
+# Rows a list is trained on: with half as many, a search scans more rows for the same recall.
 ROWS_A_LIST = 256
 # Rounds in which a row may move to any list, and those in which it looks at lists around its own.
 ROUNDS = 3
