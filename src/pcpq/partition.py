@@ -19,6 +19,9 @@ NEAR_ROUNDS = 8
 NEAR_LISTS = 64
 # Lists that a thread takes at once.
 LISTS_AT_ONCE = 4
+# So few lists need no order, and how often a direction of large spread is improved.
+CLOSE_LISTS = 4
+SPREAD_ROUNDS = 10
 # Lengths that spread less than this share of their mean count as equal.
 EQUAL_LENGTHS = 0.1
 LENGTH_ROWS = 16_384
@@ -82,6 +85,7 @@ def fit_partition(
     for _ in range(0 if few else NEAR_ROUNDS):
         assigned, distances = nearer_centers(rows, centers, assigned, threads)
         centers = mean_centers(rows, assigned, distances, centers, threads)
+    centers = centers[neighbourly_order(centers)]
     squares = np.einsum("ij,ij->i", centers, centers)
     if metric == "euclidean":
         return Partition(centers, np.ones(n_lists, np.float32), -0.5 * squares)
@@ -108,6 +112,28 @@ def nearest_centers(
     count = available_threads(threads)
     map_threads(assign, batches(len(rows), max(centers.shape), count), count)
     return assigned, distances
+
+
+def neighbourly_order(centers: Float32Array) -> NDArray[np.intp]:
+    """An order in which lists that the same queries probe are near each other, and so are they in memory.
+
+    Halves along the direction in which centers spread most, and halves of those.
+    """
+    order = np.arange(len(centers))
+    if len(centers) <= CLOSE_LISTS:
+        return order
+    around = (centers - centers.mean(axis=0)).astype(np.float64)
+    # Enough of the power method: any direction of large spread will do.
+    direction = around[np.argmax(np.einsum("ij,ij->i", around, around))]
+    for _ in range(SPREAD_ROUNDS):
+        direction = (direction @ around.T) @ around
+        length = np.linalg.norm(direction)
+        if not length > 0:  # all the same
+            return order
+        direction /= length
+    order = np.argsort(around @ direction, kind="stable")
+    half = len(order) // 2
+    return np.concatenate([part[neighbourly_order(centers[part])] for part in (order[:half], order[half:])])
 
 
 def nearest_of(
