@@ -5,7 +5,7 @@ namespace pcpq {
 
 void multiply_loose(const Packed& packed, int64_t list, const float* query, float* eta) {
     const int64_t k = packed.columns, size = packed.section_size;
-    const float* centers = packed.centers + (packed.own_books ? list : 0) * packed.sections * size * k;
+    const float* centers = of_list(packed, packed.centers, list, packed.sections * size * k);
     for (int64_t j = 0; j < packed.sections; j++, centers += size * k, eta += k)
         for (int64_t t = 0; t < size; t++)
             for (int64_t i = 0; i < k; i++) {
@@ -18,7 +18,7 @@ float loose_product(const Packed& packed, int64_t list, const float* eta, int64_
     const int64_t m = packed.sections;
     const uint8_t* bytes = packed.blocks + row * packed.block_bytes;
     const bool wide = packed.block_bytes == 2 * m;
-    const float* scales = packed.scales + (packed.own_books ? list : 0) * m * packed.scale_columns;
+    const float* scales = of_list(packed, packed.scales, list, m * packed.scale_columns);
     float sums[4] = {};
     for (int64_t j = 0; j < m; j++) {
         const int center = wide ? bytes[2 * j] | bytes[2 * j + 1] << 8 : bytes[j];

@@ -139,8 +139,7 @@ void scan_list(const SearchJob& job, int64_t list, Scan* const* scans, const int
     const int64_t first_block = job.lists.blocks[list], n_blocks = job.lists.blocks[list + 1] - first_block;
     const int64_t first_row = job.lists.rows[list], n_rows = job.lists.rows[list + 1] - first_row;
     const int64_t quads = table_sections(job.packed) / 4, pairs = (job.packed.sections + 1) / 2;
-    const uint8_t* steps =
-        reinterpret_cast<const uint8_t*>(job.packed.steps) + (job.packed.own_books ? list * pairs * 32 : 0);
+    const uint8_t* steps = reinterpret_cast<const uint8_t*>(of_list(job.packed, job.packed.steps, list, pairs * 32));
     Words limits[Q];
     Hits hits;
     for (int q = 0; q < Q; q++) limits[q] = limit_of(scans[q]->best, bases[q]);

@@ -356,7 +356,7 @@ private:
         const bool scaled = packed.coding == Coding::scaled;
         const uint8_t* block = packed.blocks + (job.lists.blocks[list] + within / kBlock) * packed.block_bytes;
         const float* products = eta(job, i);
-        const float* scales = packed.scales + (packed.own_books ? list : 0) * packed.sections * 16;
+        const float* scales = of_list(packed, packed.scales, list, packed.sections * 16);
         const int64_t stride = scaled ? 2 * kBlock : kBlock;  // bytes a pair of sections
         float sums[4] = {};
         for (int64_t j = 0; j < packed.sections; j++) {

@@ -53,6 +53,12 @@ struct Packed {
     const uint8_t* loose_biases;  // loose: (n,) bytes
 };
 
+// What a list has of an array that holds `size` values for each codebook.
+template <class T>
+static inline const T* of_list(const Packed& packed, const T* values, int64_t list, int64_t size) {
+    return values && packed.own_books ? values + list * size : values;
+}
+
 enum class Keep { none, int8, int16, float16, float32 };
 
 inline int64_t bytes_of(Keep keep) {

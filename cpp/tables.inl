@@ -29,7 +29,7 @@ void products(const Packed& packed, const float* centers, const float* query, fl
 }
 
 inline void multiply_centers(const Packed& packed, int64_t list, const float* query, float* eta) {
-    const float* centers = packed.centers + (packed.own_books ? list : 0) * packed.sections * packed.section_size * 16;
+    const float* centers = of_list(packed, packed.centers, list, packed.sections * packed.section_size * 16);
     switch (packed.section_size) {
         case 1:
             return products<1>(packed, centers, query, eta);
@@ -102,7 +102,7 @@ inline void plain_table(const Packed& packed, const float* eta, float step, Scan
 // it, plus the bias and half a unit of rounding a section times the largest step.
 inline float scaled_unit(const Packed& packed, int64_t list, const float* eta, float length, float step,
                          float largest_base) {
-    const float* step_units = packed.step_units + (packed.own_books ? list : 0) * packed.sections;
+    const float* step_units = of_list(packed, packed.step_units, list, packed.sections);
     float largest = 4.0f * step;
     for (int64_t j = 0; j < packed.sections; j++) {
         const Floats sizes = larger(magnitude(load(eta + j * 16)), magnitude(load(eta + j * 16 + 8)));
@@ -114,7 +114,7 @@ inline float scaled_unit(const Packed& packed, int64_t list, const float* eta, f
 }
 
 inline void scaled_table(const Packed& packed, int64_t list, const float* eta, float step, Scan& scan, uint8_t* table) {
-    const float* step_units = packed.step_units + (packed.own_books ? list : 0) * packed.sections;
+    const float* step_units = of_list(packed, packed.step_units, list, packed.sections);
     const float inverse = 1.0f / scan.unit;
     const Floats zero = broadcast(128.0f);
     for (int64_t j = 0; j < packed.sections; j++) {
