@@ -6,7 +6,9 @@
     python benchmarks/peers.py --data FOLDER --sets glove --rows 20000 --rounds 2     a quick try
 
 Everyone chooses kind, list count and search setting on one half of the queries and is reported on the other.
-The chosen settings then run in turns, all queries at once ("batch") and one a call ("single").
+There the width (lists to probe, nodes to visit) is set anew to just reach the target: halves differ in recall,
+and times are compared at equal recall. Then all run in turns, all queries at once ("batch") and one a call
+("single").
 Results go to benchmarks/results/peers_*.json; with --rows or another metric the name says so. Fewer than three
 rounds are a try: then everyone chooses from fewer kinds, list counts and settings, and the file says so too.
 """
@@ -16,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +30,14 @@ os.environ["MKL_NUM_THREADS"] = "1"
 import numpy as np
 from common import Data, data_folder, default_metric, environment, load, save, shared_rows
 from peers_indexes import Entry, codes_entries, entries
-from peers_tuning import MODES, Candidate, Queries, Tuner, timed
+from peers_tuning import MODES, Candidate, Queries, Sweep, Tuner, timed
 
 RESULTS = Path(__file__).parent / "results"
 TARGETS = {"kept": [0.90, 0.95, 0.98], "codes": [0.85]}
 BATCH = 1000
 LIST_FACTORS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # times the square root of the number of rows
 TRY_FACTORS = (0.5, 1.0)
+MORE_CANDIDATES = 8  # times a tenth more, where the reported half needs them
 
 Chosen = dict[str, dict[tuple[str, float], Candidate]]  # by contestant, then by mode and target
 
@@ -79,11 +83,27 @@ def race(runners: dict[str, Candidate], queries: Queries, mode: str, rounds: int
     return times
 
 
+def settled(runner: Candidate, queries: Queries, target: float) -> Candidate:
+    """The same index with the smallest width that reaches the target here; more candidates if need be."""
+    sweep = Sweep(runner.index, runner.build_seconds, queries)
+    rerank = runner.setting.rerank
+    for _ in range(MORE_CANDIDATES):
+        found = sweep.crossing(rerank, target, np.inf)
+        if found is not None:
+            return replace(found, recall=runner.recall)
+        if rerank is None:
+            break
+        rerank += max(1, rerank // 10)
+    return runner
+
+
 def report(
     mode: str, target: float, runners: dict[str, Candidate], queries: Queries, rounds: int
 ) -> dict[str, Any]:
     """One target in one mode: everyone's time and recall on the reported queries."""
     rows = {}
+    tuned = {name: runner.setting.width for name, runner in runners.items()}
+    runners = {name: settled(runner, queries, target) for name, runner in runners.items()}
     times = race(runners, queries, mode, rounds)
     for name, runner in runners.items():
         index = runner.index
@@ -97,6 +117,7 @@ def report(
         code = index.code_bytes()
         rows[name] = {
             **runner.summary(),
+            "tuned_width": tuned[name],
             "recall": round(shared_rows(found, queries.top), 4),
             "median_seconds": round(median, 6),
             "best_seconds": round(min(times[name]), 6),
