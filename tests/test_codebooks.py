@@ -117,6 +117,16 @@ def test_rows_added_later_and_given_back_are_the_same_with_a_codebook_a_list(qua
     assert np.square(back - vectors).mean() < 0.3 * np.square(vectors).mean()
 
 
+def test_vectors_of_one_list_alone_take_that_lists_codebook(few):
+    vectors, _ = few
+    fitted = pcpq.Index(metric="euclidean", codebooks="per_list", keep=None, n_lists=4).fit(vectors)
+    whole, one_by_one = copy.copy(fitted), copy.copy(fitted)
+    whole.add(vectors[:40])
+    for vector in vectors[:40]:
+        one_by_one.add(vector[None])
+    assert np.array_equal(one_by_one.reconstruct(np.arange(40)), whole.reconstruct(np.arange(40)))
+
+
 def test_a_codebook_a_list_fits_lists_that_differ():
     generator = np.random.default_rng(5)
     # Two clouds, each flat in another plane: one codebook has half its centers for each, two have all of them.

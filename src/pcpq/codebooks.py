@@ -84,9 +84,9 @@ class Codebooks:
 
     def encode(self, residuals: Float32Array, rows: Float32Array, lists: Lists, threads: int | None) -> Codes:
         """Codes of residuals; biases in the residuals' own unit."""
-        parts = self._by_quantizer(lists)
-        if len(parts) == 1:
+        if len(self.quantizers) == 1:
             return in_vector_unit(self.quantizers[0].encode(residuals, directions=rows), self.model.unit)
+        parts = self._by_quantizer(lists)
 
         def encode_one(part: tuple[int, NDArray[np.intp]]) -> Codes:
             number, own = part
