@@ -117,9 +117,10 @@ def memory(path: Path) -> dict[str, Any]:
 
 
 INTERRUPT_PROBE = """
-import sys, time
+import signal, sys, time
 import numpy as np, pcpq
 vectors = np.load(sys.argv[1])
+signal.signal(signal.SIGINT, signal.default_int_handler)  # off where a shell started it in its background
 print("ready", flush=True)
 try:
     pcpq.build(vectors, metric="cosine", n_lists=int(sys.argv[2]), threads=2)

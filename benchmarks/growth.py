@@ -21,6 +21,8 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # threads are pcpq's own
 
 import numpy as np
 from common import best_rows, data_folder, default_metric, environment, load, save, shared_rows
+from peers_indexes import Pcpq
+from peers_tuning import MODES, Candidate, Queries, Sweep, timed
 
 import pcpq
 
@@ -30,7 +32,6 @@ NEIGHBOURS = 10
 TARGET = 0.95
 RERANKS = (60, 80, 100, 140, 200)
 ROUNDS = 7
-SINGLE_QUERIES = 500
 
 
 def grown(base: np.ndarray, n: int, generator: np.random.Generator) -> np.ndarray:
@@ -75,72 +76,50 @@ def local_dimension(base: np.ndarray, generator: np.random.Generator) -> float:
     return float(1.0 / inverse.mean())
 
 
-def probes_for(index: pcpq.Index, queries: np.ndarray, top: np.ndarray, rerank: int) -> int | None:
-    """The fewest lists that reach the target, if any number does."""
-    low, high = 0, 1
-    lists = index.stats()["lists"]
-    while shared_rows(index.search(queries, probes=high, rerank=rerank, threads=1).ids, top) < TARGET:
-        if high == lists:
-            return None
-        low, high = high, min(2 * high, lists)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if shared_rows(index.search(queries, probes=middle, rerank=rerank, threads=1).ids, top) < TARGET:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
-def seconds_of(index: pcpq.Index, queries: np.ndarray, setting: dict[str, int], single: bool) -> float:
-    """A query."""
-    start = time.perf_counter()
-    if not single:
-        index.search(queries, threads=1, **setting)
-        return (time.perf_counter() - start) / len(queries)
-    for query in queries[:SINGLE_QUERIES]:
-        index.search(query, **setting)
-    return (time.perf_counter() - start) / SINGLE_QUERIES
-
-
 def measure(base: np.ndarray, queries: np.ndarray) -> dict[str, Any]:
     """Build, tune on even queries, time odd ones."""
+    index = Pcpq({}, None)
     start = time.perf_counter()
-    index = pcpq.build(base, metric="cosine")
+    index.build(base, "cosine")
     build_seconds = time.perf_counter() - start
     top, _ = true_neighbours(base, queries, 10)
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(cores)})
-    settings = []
-    for rerank in RERANKS:
-        probes = probes_for(index, queries[::2], top[::2], rerank)
-        if probes is not None:
-            settings.append({"probes": probes, "rerank": rerank})
+    sweep = Sweep(index, build_seconds, Queries(np.ascontiguousarray(queries[::2]), top[::2]))
+    found = [sweep.crossing(rerank, TARGET, np.inf) for rerank in RERANKS]
+    candidates = [candidate for candidate in found if candidate is not None]
+    for candidate in candidates:
+        sweep.clock_single(candidate)
     reported = np.ascontiguousarray(queries[1::2])
-    tuned = {}
-    for mode in ("batch", "single"):
-        trials = [
-            min(seconds_of(index, queries[::2], each, mode == "single") for _ in range(3)) for each in settings
-        ]
-        chosen = settings[int(np.argmin(trials))]
-        times = [seconds_of(index, reported, chosen, mode == "single") for _ in range(ROUNDS)]
-        found = index.search(reported, threads=1, **chosen)
-        tuned[mode] = {
-            **chosen,
-            "recall": round(shared_rows(found.ids, top[1::2]), 4),
-            "microseconds": round(1e6 * float(np.median(times)), 2),
-            "best_microseconds": round(1e6 * min(times), 2),
-            "rows_scanned": index.explain(reported[0], **chosen)["rows_scanned"],
-        }
+    tuned = {
+        mode: report(min(candidates, key=lambda c: c.seconds[mode]), reported, top[1::2], mode)
+        for mode in MODES
+    }
     os.sched_setaffinity(0, cores)
-    stats = index.stats()
+    stats = index.index.stats()
     return {
         "n": len(base),
         "lists": stats["lists"],
-        "bytes_a_vector": round(sum(stats["bytes_per_vector"].values()), 1),
+        "bytes_a_vector": round(index.bytes_a_vector(), 1),
         "imbalance": round(stats["imbalance"], 3),
         "build_seconds": round(build_seconds, 1),
         **tuned,
+    }
+
+
+def report(candidate: Candidate, queries: np.ndarray, top: np.ndarray, mode: str) -> dict[str, Any]:
+    """Time and recall of a setting on queries that it was not chosen by."""
+    index, setting = candidate.index, candidate.setting
+    index.configure(setting)
+    times = [timed(index, queries, mode) for _ in range(ROUNDS)]
+    explained = index.index.explain(queries[0], probes=setting.width, rerank=setting.rerank)
+    return {
+        "probes": setting.width,
+        "rerank": setting.rerank,
+        "recall": round(shared_rows(index.search(queries), top), 4),
+        "microseconds": round(1e6 * float(np.median(times)), 2),
+        "best_microseconds": round(1e6 * min(times), 2),
+        "rows_scanned": explained["rows_scanned"],
     }
 
 
@@ -159,7 +138,7 @@ def main() -> None:
         print(run, flush=True)
         runs.append(run)
     growth = {}
-    for mode in ("batch", "single"):
+    for mode in MODES:
         sizes = np.log([run["n"] for run in runs])
         times = np.log([run[mode]["microseconds"] for run in runs])
         growth[mode] = {

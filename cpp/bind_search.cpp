@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "boundary.h"
+#include "rows.h"
 #include "search.h"
 
 using namespace nb::literals;
@@ -196,9 +197,8 @@ public:
         std::vector<float> scaled(query.data(), query.data() + d);
         if (scale != 1.0f)
             for (float& x : scaled) x *= scale;
-        const double length = length_range(scaled.data(), 1, d, nullptr).first;
+        const double length = length_range(scaled.data(), 1, d, unit_length ? scaled.data() : nullptr).first;
         if (!(length > kSmallestHandy && length < kLargestHandy)) return false;
-        if (unit_length) length_range(scaled.data(), 1, d, scaled.data());
         pcpq::search(job_of(scaled.data(), 1, probes, rerank, out_ids.shape(0), out_ids.data(), out_scores.data()));
         return true;
     }

@@ -77,14 +77,6 @@ inline Words multiply_pairs(Bytes a, Bytes b) {
     return {_mm256_maddubs_epi16(a.v, b.v)};
 }
 
-// Even and odd rows to the order that interleaving bytes leaves.
-inline Words interleave_low(Words even, Words odd) {
-    return {_mm256_unpacklo_epi16(even.v, odd.v)};
-}
-inline Words interleave_high(Words even, Words odd) {
-    return {_mm256_unpackhi_epi16(even.v, odd.v)};
-}
-
 // All ones where a >= b, unsigned.
 inline Words at_least(Words a, Words b) {
     return {_mm256_cmpeq_epi16(_mm256_max_epu16(a.v, b.v), a.v)};

@@ -89,13 +89,6 @@ inline Words multiply_pairs(Bytes a, Bytes b) {
     });
 }
 
-inline Words interleave_low(Words even, Words odd) {
-    return each_word([&](int i) { return (i % 2 ? odd : even).v[i / 8 * 8 + i % 8 / 2]; });
-}
-inline Words interleave_high(Words even, Words odd) {
-    return each_word([&](int i) { return (i % 2 ? odd : even).v[i / 8 * 8 + 4 + i % 8 / 2]; });
-}
-
 inline Words at_least(Words a, Words b) {
     return each_word([&](int i) { return a.v[i] >= b.v[i] ? 0xffff : 0; });
 }

@@ -1,4 +1,4 @@
-// Sums of table entries over a block of 32 rows, for one query or four, in 16-bit integers.
+// Sums of table entries over a block of 32 rows, for one query or up to four, in 16-bit integers.
 //
 // Plain codes: a byte holds the centers of two sections; four look-ups are added in 8 bits before they are
 // widened. Scaled codes: the product of two 16-entry tables, eta of the query and the steps of the scale.

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
 
 namespace pcpq {
 
@@ -174,12 +173,5 @@ void multiply_loose(const Packed& packed, int64_t list, const float* query, floa
 float loose_product(const Packed& packed, int64_t list, const float* eta, int64_t row);
 
 void search(const SearchJob& job);
-
-// Row i becomes what row order[i] was, in place. False, and nothing done, if order names a row twice or one too many.
-bool permute_rows(uint8_t* rows, int64_t n, int64_t bytes, const int64_t* order);
-
-// The least and the greatest length of n rows, NaN if any is; and, if asked for, rows divided by their lengths (zero
-// rows stay). The bits of a row do not depend on the others.
-std::pair<double, double> length_range(const float* rows, int64_t n, int64_t dimensions, float* units);
 
 }  // namespace pcpq

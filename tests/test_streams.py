@@ -75,8 +75,11 @@ def test_progress_counts_vectors(vectors):
     assert seen[-1] == (6000, None)
 
 
+# What runs in a shell's background starts with interrupts switched off.
 SLOW_BUILD = """
+import signal
 import numpy as np, pcpq
+signal.signal(signal.SIGINT, signal.default_int_handler)
 vectors = np.random.default_rng(0).normal(size=(400_000, 64)).astype(np.float32)
 print("ready", flush=True)
 try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -87,7 +86,7 @@ def typical_unit(rows: FloatArray, name: str, numbers: NDArray[Any] | None = Non
     if peak == 0.0:
         return 1.0
     squares = 0.0
-    for part in batches(len(rows), rows.shape[1], ALL_BATCHES_ELEMENTS >> 16):
+    for part in batches(len(rows), rows.shape[1], 1):
         scaled = rows[part].astype(np.float64) / peak
         squares += float(np.einsum("ij,ij->", scaled, scaled))
     length = peak * np.sqrt(squares / len(rows))
@@ -95,11 +94,15 @@ def typical_unit(rows: FloatArray, name: str, numbers: NDArray[Any] | None = Non
     return float(2.0 ** np.clip(np.floor(np.log2(length)), -125, 125))
 
 
-def batches(n: int, dimensions: int, threads: int) -> Iterator[slice]:
+def slices(n: int, step: int) -> list[slice]:
+    """range(n) in parts of so many."""
+    return [slice(start, min(n, start + step)) for start in range(0, n, step)]
+
+
+def batches(n: int, dimensions: int, threads: int) -> list[slice]:
     """Slices that cover range(n), so large that one a thread fits the memory allowed."""
     rows = max(64, min(BATCH_ELEMENTS, ALL_BATCHES_ELEMENTS // threads) // dimensions)
-    for start in range(0, n, rows):
-        yield slice(start, min(n, start + rows))
+    return slices(n, rows)
 
 
 def handy(rows: FloatArray, out_units: Float32Array | None = None) -> bool:

@@ -154,7 +154,7 @@ class Index:
         threads : None: every CPU of the process, one for a single query
         """
         if filter is None and exclude is None and self._snapshot is not None:
-            unit = self._trained.unit if self.metric == "euclidean" else 1.0
+            unit = self._trained.query_unit
             found = find_one(self._snapshot, queries, k, probes, rerank, unit, self.metric == "cosine")
             if found is not None:
                 return Result(self._scores(found[0], unit), found[1])
@@ -294,8 +294,7 @@ class Index:
             raise ValueError(
                 f"queries have {queries.shape[1]} dimensions, the index has {self._trained.dimensions}"
             )
-        # Distances need the index's own unit; products any that is near the queries' size.
-        unit = self._trained.unit if self.metric == "euclidean" else 1.0
+        unit = self._trained.query_unit
         if self.metric == "cosine":
             rows = unit_rows(queries, "queries", 0)
         elif unit == 1.0 and handy(queries):

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import Float32Array, batches
+from pcpq.arrays import Float32Array, batches, slices
 from pcpq.parallel import available_threads, map_threads
 
 # Rows a list is trained on: with half as many, a search scans more rows for the same recall.
@@ -105,9 +105,7 @@ def nearest_centers(
     assigned, distances = np.empty(len(rows), np.int32), np.empty(len(rows), np.float32)
 
     def assign(part: slice) -> None:
-        some = rows[part]
-        best, distances[part] = nearest_of(some, centers, half_squares)
-        assigned[part] = best
+        assigned[part], distances[part] = nearest_of(rows[part], centers, half_squares)
 
     count = available_threads(threads)
     map_threads(assign, batches(len(rows), max(centers.shape), count), count)
@@ -194,8 +192,3 @@ def rows_by_list(lists: NDArray[np.int32], n_lists: int) -> tuple[NDArray[np.int
     """Rows in the order of their lists, and (L + 1,) where each list begins."""
     counts = np.bincount(lists, minlength=n_lists)
     return np.argsort(lists, kind="stable"), np.concatenate([[0], np.cumsum(counts)])
-
-
-def slices(n: int, step: int) -> list[slice]:
-    """range(n) in parts."""
-    return [slice(start, min(n, start + step)) for start in range(0, n, step)]

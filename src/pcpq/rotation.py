@@ -38,3 +38,8 @@ def learned_rotation(rows: Float32Array, quantizer: Quantizer, matrix: Float32Ar
         left, _, right = np.linalg.svd(rows.T.astype(np.float64) @ decoded)
         matrix = (left @ right).astype(np.float32)
     return matrix
+
+
+def turn(rows: Float32Array, matrix: Float32Array | None) -> Float32Array:
+    """Rows as the rotation has them."""
+    return rows if matrix is None else rows @ matrix

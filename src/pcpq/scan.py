@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq import _core
-from pcpq.arrays import Float32Array, Ids
+from pcpq.arrays import Float32Array, Ids, slices
 from pcpq.codebooks import PackedCodes
 from pcpq.packing import Blocks
 from pcpq.parallel import available_threads, map_threads
@@ -130,7 +130,7 @@ class Snapshot:
             native(queries[part], probes, rerank, ids[part], scores[part], allowed)
 
         together = min(QUERIES_TOGETHER, -(-n // available_threads(threads)))
-        map_threads(search_some, [slice(i, i + together) for i in range(0, n, together)], threads)
+        map_threads(search_some, slices(n, together), threads)
         return scores, ids
 
     def mask(self, allowed: NDArray[np.bool_]) -> tuple[int, NDArray[np.uint32]]:

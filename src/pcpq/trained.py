@@ -16,7 +16,7 @@ from pcpq.quantizers import Quantizer
 from pcpq.quantizers.codes import Codes
 from pcpq.quantizers.encoder import anchored_corrections
 from pcpq.rerank import keep_rows
-from pcpq.rotation import fit_rotation
+from pcpq.rotation import fit_rotation, turn
 from pcpq.rows import Rows, Spread
 from pcpq.streams import Sample
 
@@ -78,9 +78,7 @@ class Trained:
         lists = partition.assign(rows, threads)
         residuals = rows - partition.centers[lists]
         matrix = fit_rotation(rotation, residuals, quantizer, generator)
-        turned, towards = residuals, rows
-        if matrix is not None:
-            turned, towards = residuals @ matrix, rows @ matrix
+        turned, towards = turn(residuals, matrix), turn(rows, matrix)
         books = Codebooks.fit(codebooks, quantizer, turned, towards, lists, len(partition), threads)
         trained = cls(metric, keep, sample.dimensions, unit, partition, matrix, books)
         bias = trained.encode(residuals[:BIAS_ROWS], rows[:BIAS_ROWS], lists[:BIAS_ROWS], threads).bias
@@ -93,6 +91,11 @@ class Trained:
     def euclidean(self) -> bool:
         """Are scores distances?"""
         return self.metric == "euclidean"
+
+    @property
+    def query_unit(self) -> float:
+        """Distances need queries in the vectors' unit; products do in their own."""
+        return self.unit if self.euclidean else 1.0
 
     def rows(self, vectors: FloatArray, first_row: int, threads: int | None) -> tuple[Rows, Spread]:
         """A batch encoded, ids to come, and how it spreads in its lists."""
@@ -119,11 +122,8 @@ class Trained:
         self, residuals: Float32Array, rows: Float32Array, lists: NDArray[np.int32], threads: int | None
     ) -> Encoded:
         """Codes of residuals, and the bias that the scan adds."""
-        turned, towards = residuals, rows
-        if self.matrix is not None:
-            turned, towards = residuals @ self.matrix, rows @ self.matrix
-        codes = self.codebooks.encode(turned, towards, lists, threads)
-        decoded = self._unturn(self.codebooks.decode(codes, lists))
+        codes = self.codebooks.encode(turn(residuals, self.matrix), turn(rows, self.matrix), lists, threads)
+        decoded = self._decoded_residuals(codes, lists)
         bias: Any = codes.biases
         if self.euclidean:
             anchors = rows - residuals
@@ -132,10 +132,11 @@ class Trained:
 
     def decode(self, codes: Codes, lists: NDArray[np.int32]) -> Float32Array:
         """(n, d) the vectors that codes in these lists stand for, in working units."""
-        return self.partition.centers[lists] + self._unturn(self.codebooks.decode(codes, lists))
+        return self.partition.centers[lists] + self._decoded_residuals(codes, lists)
 
-    def _unturn(self, rows: Float32Array) -> Float32Array:
-        return rows if self.matrix is None else rows @ self.matrix.T
+    def _decoded_residuals(self, codes: Codes, lists: NDArray[np.int32]) -> Float32Array:
+        back = None if self.matrix is None else self.matrix.T
+        return turn(self.codebooks.decode(codes, lists), back)
 
 
 def in_units(vectors: FloatArray, metric: str, unit: float, name: str, first_row: int) -> Float32Array:

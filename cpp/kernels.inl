@@ -1,0 +1,39 @@
+// All loops of a SIMD level, and the table that offers them. A level's file includes its SIMD types, then this.
+
+#include "half.h"
+#include "kernels.h"
+
+namespace pcpq {
+#include "best_code.inl"
+#include "coarse.inl"
+#include "encode.inl"
+#include "rescore.inl"
+#include "scan.inl"
+#include "seeding.inl"
+#include "tables.inl"
+#include "threshold.inl"
+
+namespace {
+
+constexpr Kernels kernels_named(const char* name) {
+    return {name,
+            encode,
+            nearer,
+            {round_query,
+             turn_query,
+             score_lists<4, 1>,
+             score_lists<2, 4>,
+             rank_lists,
+             cut_keys,
+             chosen_keys,
+             keep_pairs,
+             multiply_centers,
+             table_unit,
+             make_table,
+             likely_threshold,
+             {scan_any<1>, scan_any<2>, scan_any<3>, scan_any<4>},
+             kept_scores}};
+}
+
+}  // namespace
+}  // namespace pcpq

@@ -1,0 +1,345 @@
+// One query from its products with the lists to its answers; search.cpp has many of them.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "half.h"
+#include "kernels.h"
+#include "rows.h"
+#include "search.h"
+
+namespace pcpq {
+namespace {
+
+constexpr int64_t kFetchedBytes = 4096;  // of the list that comes next
+
+// Room for n values, whatever they hold.
+template <class T>
+class Buffer {
+public:
+    void resize(int64_t n) {
+        if (n > size_) values_ = std::make_unique_for_overwrite<T[]>(n);
+        size_ = std::max(size_, n);
+    }
+    T* data() { return values_.get(); }
+    T operator[](int64_t i) const { return values_[i]; }
+
+private:
+    std::unique_ptr<T[]> values_;
+    int64_t size_ = 0;
+};
+
+// Candidates with their final scores.
+struct Judged {
+    std::vector<double> scores;
+    std::vector<int32_t> keys, order;  // `order` is of the best
+
+    // The k best, ties to the lower id.
+    void choose(int64_t k, const int32_t* rows, const int64_t* ids) {
+        const auto n = static_cast<int64_t>(scores.size());
+        order.clear();
+        Cut cut{INT32_MIN, 1};
+        if (k < n) {
+            // Floats as integers, in the same order: SIMD finds the cut, and few are left to sort.
+            keys.resize((n + 7) / 8 * 8);
+            for (int64_t i = 0; i < n; i++) {
+                const auto bits = std::bit_cast<int32_t>(static_cast<float>(scores[i]) + 0.0f);
+                keys[i] = bits < 0 ? bits ^ INT32_MAX : bits;
+            }
+            cut = kernels().search.cut_keys(keys.data(), n, k);
+        }
+        for (int64_t i = 0; i < n; i++)
+            if (k == n || keys[i] > cut.value || (cut.at_value > 0 && keys[i] == cut.value))
+                order.push_back(static_cast<int32_t>(i));
+        std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+            return scores[a] > scores[b] || (scores[a] == scores[b] && ids[rows[a]] < ids[rows[b]]);
+        });
+    }
+};
+
+// The highest ranks among lists, for a few queries at a time.
+class ListChoice {
+public:
+    // Products of up to four queries with all lists.
+    void score(const Lists& lists, const int16_t* const* queries, int64_t count) {
+        int32_t* sums[4];
+        for (int64_t t = 0; t < count; t++) {
+            sums_[t].resize((lists.count + 7) / 8 * 8);
+            sums[t] = sums_[t].data();
+        }
+        const SearchKernels& level = kernels().search;
+        if (count == 4)
+            level.score_lists_for_four(lists, queries, sums);
+        else
+            for (int64_t t = 0; t < count; t++) level.score_lists(lists, queries + t, sums + t);
+    }
+
+    // The `probes` lists of highest rank for query t, ties to the lower number; ascending, with their bases.
+    int64_t choose(const Lists& lists, int64_t probes, int64_t t, float unit, Buffer<int32_t>& chosen,
+                   Buffer<float>& bases) {
+        const SearchKernels& level = kernels().search;
+        const int64_t n = lists.count;
+        const int32_t* sums = sums_[t].data();
+        chosen.resize(std::min(probes, n));
+        bases.resize(std::min(probes, n));
+        keys_.resize((n + 7) / 8 * 8);
+        Cut cut{INT32_MIN, n};
+        level.rank_lists(lists, sums, unit, keys_.data());
+        if (probes < n) cut = level.cut_keys(keys_.data(), n, probes);
+        const int64_t count = level.chosen_keys(keys_.data(), n, cut, chosen.data());
+        for (int64_t i = 0; i < count; i++) bases.data()[i] = sums[chosen[i]] * unit + lists.offsets[chosen[i]];
+        return count;
+    }
+
+private:
+    Buffer<int32_t> sums_[4], keys_;
+};
+
+// Everything one query needs from start to end.
+class QuerySearch {
+public:
+    Scan scan;
+
+    // What a query holds, about.
+    static int64_t bytes(const SearchJob& job) {
+        const Packed& packed = job.packed;
+        const int64_t probes = std::min(job.probes, job.lists.count), books = packed.own_books ? probes : 1;
+        return 4 * (books * packed.sections * packed.columns + 2 * Candidates::capacity_for(job.rerank) + 5 * probes) +
+               table_sections(packed) * 16 + 2 * job.lists.dimensions;
+    }
+
+    // The query in whole numbers: both lengths are at most 32,767 of them, so by Cauchy and Schwarz no sum over
+    // products with a list leaves 32 bits.
+    const int16_t* take(const SearchJob& job, int64_t q) {
+        const int64_t d = job.lists.dimensions, whole = d / 16 * 16, room = (d + 15) / 16 * 16;
+        number_ = q;
+        query_ = job.queries + q * d;
+        length_ = static_cast<float>(length_of(query_, d));
+        words_.resize(room + 16);
+        kernels().search.round_query(query_, d, length_ > 0.0f ? kQueryLength / length_ : 0.0f, words_.data());
+        for (int64_t i = 0; i < 16; i++) {
+            const int64_t at = d - 16 + i;
+            words_.data()[room + i] = at >= whole ? words_[at] : int16_t{0};
+        }
+        turn(job);
+        return words_.data();
+    }
+
+    // From products with all lists to a scan of some.
+    void prepare(const SearchJob& job, ListChoice& choice, int64_t t) {
+        count_ = choice.choose(job.lists, job.probes, t, job.lists.unit * word_unit(), chosen_, bases_);
+        const int64_t capacity = Candidates::capacity_for(job.rerank);
+        scores_.resize(capacity);
+        rows_.resize(capacity);
+        table_.resize(table_sections(job.packed) * 16);
+        scan.table = table_.data();
+        scan.best = {job.rerank, capacity, 0, INT32_MIN, scores_.data(), rows_.data()};
+        multiply_centers(job);
+        guess_threshold(job);
+        if (shared_table(job)) make_table(job, 0);
+    }
+
+    std::span<const int32_t> chosen() { return {chosen_.data(), static_cast<size_t>(count_)}; }
+
+    // What the integer scores of a list's rows start from.
+    int32_t base(int64_t i) const {
+        return static_cast<int32_t>(std::lrint((bases_[i] + scan.constant) / scan.unit)) - scan.zero;
+    }
+
+    // One table serves all lists, so queries can share the reading of a list.
+    static bool shared_table(const SearchJob& job) {
+        return !job.packed.own_books && job.packed.coding != Coding::loose;
+    }
+
+    void scan_alone(const SearchJob& job) {
+        Scan* self = &scan;
+        for (int64_t i = 0; i < count_; i++) {
+            if (job.packed.coding == Coding::loose) {
+                scan_loose(job, i);
+                continue;
+            }
+            if (job.packed.own_books) make_table(job, i);
+            if (i + 1 < count_) fetch_list(job, chosen_[i + 1]);
+            const int32_t start = base(i);
+            kernels().search.scan_list[0](job, chosen_[i], &self, &start);
+        }
+    }
+
+    // Candidates to answers.
+    void finish(const SearchJob& job, Judged& judged) {
+        if (guessed_ && scan.best.count < job.rerank) {
+            scan.best.count = 0;
+            scan.best.threshold = INT32_MIN;
+            scan_alone(job);
+        }
+        scan.best.compact();
+        const int64_t n = scan.best.count, k = std::min(job.k, n), q = number_;
+        judged.scores.resize(n);
+        if (job.kept.keep == Keep::none) {
+            for (int64_t i = 0; i < n; i++) judged.scores[i] = code_score(job, rows_[i]);
+        } else {
+            const int64_t d = job.lists.dimensions;
+            const Judge judge{query_, words_.data(), words_.data() + (d + 15) / 16 * 16, word_unit()};
+            kernels().search.kept_scores(job.kept, d, rows_.data(), n, judge, judged.scores.data());
+        }
+        judged.choose(k, rows_.data(), job.kept.ids);
+        for (int64_t i = 0; i < job.k; i++) {
+            const int32_t place = i < k ? judged.order[i] : 0;
+            job.ids[q * job.k + i] = i < k ? job.kept.ids[rows_[place]] : -1;
+            job.scores[q * job.k + i] =
+                i < k ? static_cast<float>(judged.scores[place]) : -std::numeric_limits<float>::infinity();
+        }
+        if (!job.counts) return;
+        int64_t scanned = 0;
+        for (int32_t list : chosen()) scanned += job.lists.rows[list + 1] - job.lists.rows[list];
+        job.counts[q * 3] = count_;
+        job.counts[q * 3 + 1] = scanned;
+        job.counts[q * 3 + 2] = n;
+    }
+
+private:
+    static constexpr float kQueryLength = 32700.0f;
+    int64_t number_, count_;
+    const float *query_, *turned_;
+    float length_;
+    bool guessed_;
+    Buffer<int16_t> words_;
+    Buffer<float> rotated_, placed_;
+    Buffer<int32_t> chosen_;      // lists to probe, ascending
+    Buffer<float> bases_;         // what scores in them start from
+    Buffer<float> eta_, shapes_;  // products with the centers: (m, 16), or that for every list probed
+    Buffer<uint8_t> table_;
+    Buffer<int32_t> scores_, rows_;
+
+    // The query as its sections have it.
+    void turn(const SearchJob& job) {
+        const int64_t d = job.lists.dimensions, all = job.packed.sections * job.packed.section_size;
+        turned_ = query_;
+        if (job.turn.matrix) {
+            rotated_.resize(d);
+            kernels().search.turn_query(job.turn.matrix, turned_, d, rotated_.data());
+            turned_ = rotated_.data();
+        }
+        if (!job.turn.places) return;
+        placed_.resize(all);
+        std::fill_n(placed_.data(), all, 0.0f);
+        for (int64_t i = 0; i < d; i++) placed_.data()[job.turn.places[i]] = turned_[i];
+        turned_ = placed_.data();
+    }
+
+    float word_unit() const { return length_ / kQueryLength; }
+
+    const float* eta(const SearchJob& job, int64_t i) {
+        return eta_.data() + (job.packed.own_books ? i * job.packed.sections * job.packed.columns : 0);
+    }
+
+    // Products with the centers, and the unit that suits all tables made of them.
+    void multiply_centers(const SearchJob& job) {
+        const Packed& packed = job.packed;
+        const int64_t books = packed.own_books ? count_ : 1, values = packed.sections * packed.columns;
+        eta_.resize(books * values);
+        const float largest_base = job.lists.unit * 32767.0f * length_ + job.lists.largest_offset;
+        scan.unit = 0.0f;
+        for (int64_t i = 0; i < books; i++) {
+            float* products = eta_.data() + i * values;
+            float unit;
+            if (packed.coding == Coding::loose) {
+                multiply_loose(packed, chosen_[i], turned_, products);
+                const float biases = std::abs(packed.bias_low) + 255.0f * packed.bias_step;
+                unit = (largest_base + length_ * packed.reach + biases * bias_factor(packed)) / 1e9f;
+                if (!(unit > 0.0f)) unit = 1.0f;
+            } else {
+                kernels().search.multiply_centers(packed, chosen_[i], turned_, products);
+                unit = kernels().search.table_unit(packed, chosen_[i], products, length_, largest_base);
+            }
+            scan.unit = std::max(scan.unit, unit);
+        }
+    }
+
+    float bias_factor(const Packed& packed) const { return packed.bias_by_length ? length_ : 1.0f; }
+
+    void make_table(const SearchJob& job, int64_t i) {
+        kernels().search.make_table(job.packed, chosen_[i], eta(job, i), length_, scan, table_.data());
+    }
+
+    // The start of a list, so that it is there when its turn comes; the processor sees to the rest.
+    static void fetch_list(const SearchJob& job, int64_t list) {
+        const uint8_t* first = job.packed.blocks + job.lists.blocks[list] * job.packed.block_bytes;
+        const int64_t bytes = (job.lists.blocks[list + 1] - job.lists.blocks[list]) * job.packed.block_bytes;
+        for (int64_t at = 0; at < std::min(bytes, kFetchedBytes); at += 64) __builtin_prefetch(first + at);
+    }
+
+    // Row by row, with scores as they are.
+    void scan_loose(const SearchJob& job, int64_t i) {
+        const Packed& packed = job.packed;
+        const int64_t list = chosen_[i], first = job.lists.rows[list];
+        for (int64_t row = first; row < job.lists.rows[list + 1]; row++) {
+            const int64_t within = row - first;
+            if (job.allowed && !(job.allowed[job.lists.blocks[list] + within / kBlock] >> (within % kBlock) & 1))
+                continue;
+            const float bias = (packed.bias_low + packed.bias_step * packed.loose_biases[row]) * bias_factor(packed);
+            const float score = (bases_[i] + bias) + loose_product(packed, list, eta(job, i), row);
+            const auto integer = static_cast<int32_t>(std::lrint(score / scan.unit));
+            if (integer < scan.best.threshold) continue;
+            scan.best.scores[scan.best.count] = integer;
+            scan.best.rows[scan.best.count++] = static_cast<int32_t>(row);
+            if (scan.best.count == scan.best.capacity) scan.best.compact();
+        }
+    }
+
+    // A filter makes rows rare that are common otherwise: no guess then.
+    void guess_threshold(const SearchJob& job) {
+        guessed_ = false;
+        if (job.allowed) return;
+        shapes_.resize((count_ + 7) / 8 * 8 * 3);
+        const float score = kernels().search.likely_threshold(job.lists, chosen_.data(), bases_.data(), count_, length_,
+                                                              job.packed.bias_by_length ? length_ : 1.0f,
+                                                              static_cast<float>(job.rerank), shapes_.data());
+        const float integer = score / scan.unit;
+        guessed_ = std::abs(integer) < 1e9f;
+        if (guessed_) scan.best.threshold = static_cast<int32_t>(integer);
+    }
+
+    // The estimate of a row's score by its code, exact tables, gain and bias.
+    double code_score(const SearchJob& job, int64_t row) {
+        const Lists& lists = job.lists;
+        const int64_t list = std::upper_bound(lists.rows, lists.rows + lists.count + 1, row) - lists.rows - 1;
+        const int64_t i = std::lower_bound(chosen().begin(), chosen().end(), list) - chosen().begin();
+        float score = decoded_score(job, i, row);
+        if (job.kept.gains) score *= half_to_float(job.kept.gains[row]);
+        const float bias = job.kept.biases ? job.kept.biases[row] : 0.0f;
+        if (!job.kept.euclidean) return bases_[i] * (1.0f + bias) + score;
+        // <q, x> - |x|^2 / 2, hence the distance: -|q - x|^2 is twice that less |q|^2.
+        return 2.0 * ((bases_[i] + bias) + score) - double{length_} * length_;
+    }
+
+    // <q, decoded> of a row of the i-th list probed.
+    float decoded_score(const SearchJob& job, int64_t i, int64_t row) {
+        const Packed& packed = job.packed;
+        const int64_t list = chosen_[i], within = row - job.lists.rows[list];
+        if (packed.coding == Coding::loose) return loose_product(packed, list, eta(job, i), row);
+        const bool scaled = packed.coding == Coding::scaled;
+        const uint8_t* block = packed.blocks + (job.lists.blocks[list] + within / kBlock) * packed.block_bytes;
+        const float* products = eta(job, i);
+        const float* scales = of_list(packed, packed.scales, list, packed.sections * 16);
+        const int64_t stride = scaled ? 2 * kBlock : kBlock;  // bytes a pair of sections
+        float sums[4] = {};
+        for (int64_t j = 0; j < packed.sections; j++) {
+            const uint8_t* byte = block + within % kBlock + j / 2 * stride;
+            const int shift = j % 2 * 4;
+            float value = products[j * 16 + (byte[0] >> shift & 15)];
+            if (scaled) value *= scales[j * 16 + (byte[kBlock] >> shift & 15)];
+            sums[j % 4] += value;
+        }
+        return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    }
+};
+
+}  // namespace
+}  // namespace pcpq
