@@ -51,8 +51,8 @@ using KeptArrays = std::tuple<std::string, Array<const uint8_t, 2>, Maybe<const 
                               Maybe<const uint16_t, 1>, Maybe<const float, 1>, Rows<int64_t>>;
 
 Lists lists_from(const ListArrays& arrays, size_t dimensions) {
-    const auto& [coarse, unit, weights, offsets, largest_offset, shapes, rows, blocks] = arrays;
-    const size_t n = weights.shape(0);
+    const auto& [coarse, unit, spreads, offsets, largest_offset, shapes, rows, blocks] = arrays;
+    const size_t n = spreads.shape(0);
     require(n > 0 && offsets.shape(0) == n && rows.shape(0) == n + 1 && blocks.shape(0) == n + 1,
             "the arrays of lists do not match");
     require(shapes.shape(0) == 3 && shapes.shape(1) == n, "the shapes of lists have the wrong shape");
@@ -63,7 +63,7 @@ Lists lists_from(const ListArrays& arrays, size_t dimensions) {
             static_cast<int64_t>(dimensions),
             coarse.data(),
             unit,
-            weights.data(),
+            spreads.data(),
             offsets.data(),
             largest_offset,
             shapes.data(),
@@ -187,12 +187,12 @@ public:
         pcpq::search(job);
     }
 
-    // False, and nothing found, if the query is not of a length that searches are made for.
+    // Whether k rows were found; none are if the query is not as searches are made for.
     bool search_one(Array<const float, 1> query, float scale, bool unit_length, int64_t probes, int64_t rerank,
                     Array<int64_t, 1> out_ids, Array<float, 1> out_scores) const {
         const auto d = static_cast<size_t>(lists_.dimensions);
-        require(query.shape(0) == d, "the query has the wrong shape");
-        require(out_ids.shape(0) == out_scores.shape(0), "outputs have the wrong shape");
+        require(out_ids.shape(0) > 0 && out_ids.shape(0) == out_scores.shape(0), "outputs have the wrong shape");
+        if (query.shape(0) != d) return false;
         nb::gil_scoped_release unlocked;
         std::vector<float> scaled(query.data(), query.data() + d);
         if (scale != 1.0f)
@@ -200,7 +200,7 @@ public:
         const double length = length_range(scaled.data(), 1, d, unit_length ? scaled.data() : nullptr).first;
         if (!(length > kSmallestHandy && length < kLargestHandy)) return false;
         pcpq::search(job_of(scaled.data(), 1, probes, rerank, out_ids.shape(0), out_ids.data(), out_scores.data()));
-        return true;
+        return out_ids.data()[out_ids.shape(0) - 1] >= 0;
     }
 
 private:
@@ -253,7 +253,7 @@ void bind_search(nb::module_& m) {
              "out_seconds"_a.none() = nb::none(), "The k best rows for every query.")
         .def("search_one", &Searcher::search_one, "query"_a.noconvert(), "scale"_a, "unit_length"_a, "probes"_a,
              "rerank"_a, "out_ids"_a.noconvert(), "out_scores"_a.noconvert(),
-             "The k best rows for one query of usual length, scaled; False for one that is not.");
+             "The k best rows for one query, scaled; False where fewer are found or its length is unusual.");
 }
 
 }  // namespace pcpq

@@ -111,6 +111,7 @@ inline void store_sums(int32_t* p, Sums a) {
 inline int64_t count_above(const int32_t* keys, int64_t n, int32_t x) {
     __m256i count = _mm256_setzero_si256();
     const __m256i bound = _mm256_set1_epi32(x);
+#pragma GCC unroll 4
     for (int64_t i = 0; i < n; i += 8) {
         const __m256i some = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(keys + i));
         count = _mm256_sub_epi32(count, _mm256_cmpgt_epi32(some, bound));
@@ -118,13 +119,6 @@ inline int64_t count_above(const int32_t* keys, int64_t n, int32_t x) {
     int32_t lanes[8];
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes), count);
     return int64_t{lanes[0]} + lanes[1] + lanes[2] + lanes[3] + lanes[4] + lanes[5] + lanes[6] + lanes[7];
-}
-
-// One bit for each of eight keys: is it x or more?
-inline uint32_t bits_at_least(const int32_t* keys, int32_t x) {
-    const __m256i some = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(keys));
-    const __m256i below = _mm256_cmpgt_epi32(_mm256_set1_epi32(x), some);
-    return ~static_cast<uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(below))) & 255u;
 }
 
 // For every mask of eight lanes, the lanes that it keeps, first ones first: byte i of entry m is the i-th of them.
@@ -138,21 +132,43 @@ struct KeptLanes {
 };
 constexpr KeptLanes kKeptLanes;
 
+inline __m256i kept_lanes(__m256i stays, int64_t& count) {
+    const int mask = _mm256_movemask_ps(_mm256_castsi256_ps(stays));
+    count = __builtin_popcount(static_cast<unsigned>(mask));
+    return _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<int64_t>(kKeptLanes.lanes[mask])));
+}
+inline void store_lanes(int32_t* p, __m256i values, __m256i order) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permutevar8x32_epi32(values, order));
+}
+
+// The keys above `value` and their numbers; how many. Reads n rounded up to 8, where keys must not be above, and may
+// write as many.
+inline int64_t keep_above(const int32_t* keys, int64_t n, int32_t value, int32_t* kept_keys, int32_t* numbers) {
+    const __m256i bound = _mm256_set1_epi32(value), eight = _mm256_set1_epi32(8);
+    __m256i number = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    int64_t kept = 0, some;
+    for (int64_t i = 0; i < n; i += 8, kept += some) {
+        const __m256i key = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(keys + i));
+        const __m256i order = kept_lanes(_mm256_cmpgt_epi32(key, bound), some);
+        store_lanes(kept_keys + kept, key, order);
+        store_lanes(numbers + kept, number, order);
+        number = _mm256_add_epi32(number, eight);
+    }
+    return kept;
+}
+
 // Moves the pairs with a score above `value`, or at it and a row up to `last_row`, to the front; how many. Reads n
 // rounded up to 8, where scores must be below `value`.
 inline int64_t keep_pairs(int32_t* scores, int32_t* rows, int64_t n, int32_t value, int32_t last_row) {
     const __m256i bound = _mm256_set1_epi32(value), last = _mm256_set1_epi32(last_row);
-    int64_t kept = 0;
-    for (int64_t i = 0; i < n; i += 8) {
+    int64_t kept = 0, some;
+    for (int64_t i = 0; i < n; i += 8, kept += some) {
         const __m256i score = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(scores + i));
         const __m256i row = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows + i));
         const __m256i tied = _mm256_andnot_si256(_mm256_cmpgt_epi32(row, last), _mm256_cmpeq_epi32(score, bound));
-        const __m256i stays = _mm256_or_si256(_mm256_cmpgt_epi32(score, bound), tied);
-        const int mask = _mm256_movemask_ps(_mm256_castsi256_ps(stays));
-        const __m256i order = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<int64_t>(kKeptLanes.lanes[mask])));
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(scores + kept), _mm256_permutevar8x32_epi32(score, order));
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(rows + kept), _mm256_permutevar8x32_epi32(row, order));
-        kept += __builtin_popcount(static_cast<unsigned>(mask));
+        const __m256i order = kept_lanes(_mm256_or_si256(_mm256_cmpgt_epi32(score, bound), tied), some);
+        store_lanes(scores + kept, score, order);
+        store_lanes(rows + kept, row, order);
     }
     return kept;
 }

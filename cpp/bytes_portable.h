@@ -126,10 +126,14 @@ inline int64_t count_above(const int32_t* keys, int64_t n, int32_t x) {
     return count;
 }
 
-inline uint32_t bits_at_least(const int32_t* keys, int32_t x) {
-    uint32_t bits = 0;
-    for (int i = 0; i < 8; i++) bits |= uint32_t(keys[i] >= x) << i;
-    return bits;
+inline int64_t keep_above(const int32_t* keys, int64_t n, int32_t value, int32_t* kept_keys, int32_t* numbers) {
+    int64_t kept = 0;
+    for (int64_t i = 0; i < n; i++) {
+        kept_keys[kept] = keys[i];
+        numbers[kept] = static_cast<int32_t>(i);
+        kept += keys[i] > value;
+    }
+    return kept;
 }
 
 inline int64_t keep_pairs(int32_t* scores, int32_t* rows, int64_t n, int32_t value, int32_t last_row) {

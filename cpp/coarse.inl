@@ -2,6 +2,8 @@
 
 namespace {
 
+constexpr float kListsMore = 1.5f;  // than wanted, at a first look
+
 // A query as whole numbers of 1 / scale, eight at a time: `words` has room for d rounded up to 16, zeros at the end.
 inline void round_query(const float* query, int64_t d, float scale, int16_t* words) {
     int64_t i = 0;
@@ -35,24 +37,43 @@ void score_lists(const Lists& lists, const int16_t* const* queries, int32_t* con
     for (; g < groups; g++) score_groups<1, Q>(lists.coarse + g * pairs * 16, pairs, queries, sums, g * 8);
 }
 
-// Integers in proportion to the ranks: halving their range finds a cut sooner than halving that of floats' bits.
-inline void rank_lists(const Lists& lists, const int32_t* sums, float unit, int32_t* keys) {
-    const auto rank = [&](int64_t i) { return sums[i] * unit * lists.weights[i] + lists.offsets[i]; };
-    int32_t bits = 0;  // of the largest rank's size: as integers, maxima are found eight at a time
-    for (int64_t i = 0; i < lists.count; i++) {
-        const auto size = __builtin_bit_cast(int32_t, __builtin_fabsf(rank(i)));
-        bits = size > bits ? size : bits;
+// z of a bell that lies above its mean by z deviations with this share of it; shares up to a half.
+inline float bell_place(float share) {
+    if (!(share < 0.5f)) return 0.0f;
+    const float t = __builtin_sqrtf(-2.0f * __builtin_logf(share));
+    return t - (2.30753f + 0.27061f * t) / (1.0f + t * (0.99229f + 0.04481f * t));
+}
+
+// Ranks as integers in proportion to them, with room for n rounded up to 8. Returns a key that more than `wanted` are
+// likely to be above: ranks lie like a bell.
+inline int32_t rank_lists(const Lists& lists, const int32_t* sums, float unit, float length, int64_t wanted,
+                          int32_t* keys) {
+    const int64_t n = lists.count, whole = n / kLanes * kLanes;
+    const auto rank = [&](int64_t i) { return sums[i] * unit + (lists.offsets[i] + length * lists.spreads[i]); };
+    const auto ranks = [&](int64_t i) {
+        return load(sums + i) * broadcast(unit) +
+               (load(lists.offsets + i) + broadcast(length) * load(lists.spreads + i));
+    };
+    Floats totals = broadcast(0.0f), squares = totals, sizes = totals;
+    for (int64_t i = 0; i < whole; i += kLanes) {
+        const Floats some = ranks(i);
+        totals = totals + some;
+        squares = squares + some * some;
+        sizes = larger(sizes, magnitude(some));
     }
-    const auto largest = __builtin_bit_cast(float, bits);
+    float largest = greatest_lane(sizes);
+    for (int64_t i = whole; i < n; i++) largest = larger(largest, __builtin_fabsf(rank(i)));
     const float scale = largest > 0.0f ? 0x1p30f / largest : 0.0f;
-    for (int64_t i = 0; i < lists.count; i++) keys[i] = static_cast<int32_t>(rank(i) * scale);
+    for (int64_t i = 0; i < whole; i += kLanes) store(keys + i, to_ints(ranks(i) * broadcast(scale)));
+    for (int64_t i = whole; i < n; i++) keys[i] = static_cast<int32_t>(__builtin_lrintf(rank(i) * scale));
+    for (int64_t i = n; i < (n + 7) / 8 * 8; i++) keys[i] = INT32_MIN;
+    if (whole == 0) return INT32_MIN;
+    const float mean = sum_of_lanes(totals) / whole, variance = sum_of_lanes(squares) / whole - mean * mean;
+    const float place = bell_place(kListsMore * wanted / n);
+    return static_cast<int32_t>(larger(mean + place * __builtin_sqrtf(larger(variance, 0.0f)), -largest) * scale);
 }
 
-// Where a share of 1 / x lies on a bell's upper half, up to a factor; 0 for the lower half.
-inline float bell_place(float x) {
-    return x > 2.0f ? __builtin_sqrtf(__builtin_logf(x * 0.5f)) : 0.0f;
-}
-
+// Where to cut so that so many keys remain. Keys have room for n rounded up to 8.
 inline Cut cut_keys(int32_t* keys, int64_t n, int64_t wanted) {
     int32_t low = keys[0], high = keys[0];
     for (int64_t i = 1; i < n; i++) {
@@ -61,42 +82,17 @@ inline Cut cut_keys(int32_t* keys, int64_t n, int64_t wanted) {
     }
     const int64_t padded = (n + 7) / 8 * 8;
     for (int64_t i = n; i < padded; i++) keys[i] = INT32_MIN;  // never above anything
-    // Fewer than `wanted` lie above `high`, at least `wanted` at or above `low`. Keys gather like a bell: a step goes
-    // to where the cut would be if they did exactly, every other one to the middle.
-    const auto total = static_cast<float>(n), goal = bell_place(total / static_cast<float>(wanted));
-    float low_place = 0.0f, high_place = bell_place(total);
-    for (int step = 0; low < high; step++) {
-        const int64_t width = int64_t{high} - low;
-        int64_t middle = low + width / 2;
-        if (step % 2 == 0 && high_place > low_place && goal > low_place && goal < high_place)
-            middle =
-                low + static_cast<int64_t>((goal - low_place) / (high_place - low_place) * static_cast<float>(width));
-        middle = middle >= high ? high - 1 : middle;
-        const auto value = static_cast<int32_t>(middle);
-        const int64_t above = count_above(keys, padded, value);
-        if (above == wanted) return {value, 0};
-        const float place = bell_place(total / (static_cast<float>(above) + 0.5f));
-        if (above < wanted) {
-            high = value;
-            high_place = place;
-        } else {
-            low = value + 1;
-            low_place = place;
-        }
+    // Fewer than `wanted` lie above `high`, at least `wanted` at or above `low`.
+    while (low < high) {
+        const auto middle = static_cast<int32_t>(low + (int64_t{high} - low) / 2);
+        const int64_t above = count_above(keys, padded, middle);
+        if (above == wanted) return {middle, 0};
+        if (above < wanted)
+            high = middle;
+        else
+            low = middle + 1;
     }
     return {high, wanted - count_above(keys, padded, high)};
-}
-
-// Numbers of the keys above the cut, and of as many at it as are missing, ascending. Keys have room for n rounded up
-// to 8.
-inline int64_t chosen_keys(const int32_t* keys, int64_t n, Cut cut, int32_t* out) {
-    int64_t count = 0;
-    for (int64_t start = 0; start < n; start += 8)
-        for (uint32_t bits = bits_at_least(keys + start, cut.value); bits; bits &= bits - 1) {
-            const int64_t i = start + __builtin_ctz(bits);
-            if (i < n && (keys[i] > cut.value || cut.at_value-- > 0)) out[count++] = static_cast<int32_t>(i);
-        }
-    return count;
 }
 
 }  // namespace

@@ -4,6 +4,14 @@
 #include "kernels.h"
 
 namespace pcpq {
+namespace {
+
+inline float larger(float a, float b) {
+    return a > b ? a : b;
+}
+
+}  // namespace
+
 #include "best_code.inl"
 #include "coarse.inl"
 #include "encode.inl"
@@ -24,8 +32,8 @@ constexpr Kernels kernels_named(const char* name) {
              score_lists<4, 1>,
              score_lists<2, 4>,
              rank_lists,
+             keep_above,
              cut_keys,
-             chosen_keys,
              keep_pairs,
              multiply_centers,
              table_unit,

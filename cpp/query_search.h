@@ -81,24 +81,38 @@ public:
     }
 
     // The `probes` lists of highest rank for query t, ties to the lower number; ascending, with their bases.
-    int64_t choose(const Lists& lists, int64_t probes, int64_t t, float unit, Buffer<int32_t>& chosen,
+    int64_t choose(const Lists& lists, int64_t probes, int64_t t, float unit, float length, Buffer<int32_t>& chosen,
                    Buffer<float>& bases) {
         const SearchKernels& level = kernels().search;
         const int64_t n = lists.count;
         const int32_t* sums = sums_[t].data();
-        chosen.resize(std::min(probes, n));
-        bases.resize(std::min(probes, n));
-        keys_.resize((n + 7) / 8 * 8);
-        Cut cut{INT32_MIN, n};
-        level.rank_lists(lists, sums, unit, keys_.data());
-        if (probes < n) cut = level.cut_keys(keys_.data(), n, probes);
-        const int64_t count = level.chosen_keys(keys_.data(), n, cut, chosen.data());
-        for (int64_t i = 0; i < count; i++) bases.data()[i] = sums[chosen[i]] * unit + lists.offsets[chosen[i]];
+        for (auto* room : {&keys_, &best_keys_, &numbers_}) room->resize((n + 7) / 8 * 8);
+        const int32_t likely = level.rank_lists(lists, sums, unit, length, probes, keys_.data());
+        const auto above = [&](int32_t key) {
+            return level.keep_above(keys_.data(), n, key, best_keys_.data(), numbers_.data());
+        };
+        int64_t count = above(probes < n ? likely : INT32_MIN);
+        if (count < std::min(probes, n)) count = above(INT32_MIN);
+        Candidates best{probes, n, count, INT32_MIN, best_keys_.data(), numbers_.data()};
+        best.compact();
+        count = best.count;
+        chosen.resize(count);
+        bases.resize(count);
+        for (int64_t i = 0; i < count; i++) {
+            chosen.data()[i] = numbers_[i];
+            bases.data()[i] = sums[numbers_[i]] * unit + lists.offsets[numbers_[i]];
+        }
         return count;
     }
 
 private:
-    Buffer<int32_t> sums_[4], keys_;
+    Buffer<int32_t> sums_[4], keys_, best_keys_, numbers_;
+};
+
+// What a query needs while it is prepared or judged, and the next one after it: of each its own would leave the cache
+// before the scan.
+struct Scratch {
+    Buffer<float> eta, shapes;  // products with the centers: (m, 16), or that for every list probed
 };
 
 // Everything one query needs from start to end.
@@ -110,7 +124,7 @@ public:
     static int64_t bytes(const SearchJob& job) {
         const Packed& packed = job.packed;
         const int64_t probes = std::min(job.probes, job.lists.count), books = packed.own_books ? probes : 1;
-        return 4 * (books * packed.sections * packed.columns + 2 * Candidates::capacity_for(job.rerank) + 5 * probes) +
+        return 4 * (books * packed.sections * packed.columns + 2 * Candidates::capacity_for(job.rerank) + 2 * probes) +
                table_sections(packed) * 16 + 2 * job.lists.dimensions;
     }
 
@@ -132,8 +146,9 @@ public:
     }
 
     // From products with all lists to a scan of some.
-    void prepare(const SearchJob& job, ListChoice& choice, int64_t t) {
-        count_ = choice.choose(job.lists, job.probes, t, job.lists.unit * word_unit(), chosen_, bases_);
+    void prepare(const SearchJob& job, ListChoice& choice, int64_t t, Scratch& scratch) {
+        scratch_ = &scratch;
+        count_ = choice.choose(job.lists, job.probes, t, job.lists.unit * word_unit(), length_, chosen_, bases_);
         const int64_t capacity = Candidates::capacity_for(job.rerank);
         scores_.resize(capacity);
         rows_.resize(capacity);
@@ -182,6 +197,7 @@ public:
         const int64_t n = scan.best.count, k = std::min(job.k, n), q = number_;
         judged.scores.resize(n);
         if (job.kept.keep == Keep::none) {
+            if (shared_table(job)) multiply_centers(job);  // others came between
             for (int64_t i = 0; i < n; i++) judged.scores[i] = code_score(job, rows_[i]);
         } else {
             const int64_t d = job.lists.dimensions;
@@ -211,9 +227,9 @@ private:
     bool guessed_;
     Buffer<int16_t> words_;
     Buffer<float> rotated_, placed_;
-    Buffer<int32_t> chosen_;      // lists to probe, ascending
-    Buffer<float> bases_;         // what scores in them start from
-    Buffer<float> eta_, shapes_;  // products with the centers: (m, 16), or that for every list probed
+    Buffer<int32_t> chosen_;  // lists to probe, ascending
+    Buffer<float> bases_;     // what scores in them start from
+    Scratch* scratch_;
     Buffer<uint8_t> table_;
     Buffer<int32_t> scores_, rows_;
 
@@ -236,18 +252,18 @@ private:
     float word_unit() const { return length_ / kQueryLength; }
 
     const float* eta(const SearchJob& job, int64_t i) {
-        return eta_.data() + (job.packed.own_books ? i * job.packed.sections * job.packed.columns : 0);
+        return scratch_->eta.data() + (job.packed.own_books ? i * job.packed.sections * job.packed.columns : 0);
     }
 
     // Products with the centers, and the unit that suits all tables made of them.
     void multiply_centers(const SearchJob& job) {
         const Packed& packed = job.packed;
         const int64_t books = packed.own_books ? count_ : 1, values = packed.sections * packed.columns;
-        eta_.resize(books * values);
+        scratch_->eta.resize(books * values);
         const float largest_base = job.lists.unit * 32767.0f * length_ + job.lists.largest_offset;
         scan.unit = 0.0f;
         for (int64_t i = 0; i < books; i++) {
-            float* products = eta_.data() + i * values;
+            float* products = scratch_->eta.data() + i * values;
             float unit;
             if (packed.coding == Coding::loose) {
                 multiply_loose(packed, chosen_[i], turned_, products);
@@ -297,10 +313,10 @@ private:
     void guess_threshold(const SearchJob& job) {
         guessed_ = false;
         if (job.allowed) return;
-        shapes_.resize((count_ + 7) / 8 * 8 * 3);
+        scratch_->shapes.resize((count_ + 7) / 8 * 8 * 3);
         const float score = kernels().search.likely_threshold(job.lists, chosen_.data(), bases_.data(), count_, length_,
                                                               job.packed.bias_by_length ? length_ : 1.0f,
-                                                              static_cast<float>(job.rerank), shapes_.data());
+                                                              static_cast<float>(job.rerank), scratch_->shapes.data());
         const float integer = score / scan.unit;
         guessed_ = std::abs(integer) < 1e9f;
         if (guessed_) scan.best.threshold = static_cast<int32_t>(integer);

@@ -142,7 +142,12 @@ void scan_list(const SearchJob& job, int64_t list, Scan* const* scans, const int
     const uint8_t* steps = reinterpret_cast<const uint8_t*>(of_list(job.packed, job.packed.steps, list, pairs * 32));
     Words limits[Q];
     Hits hits;
-    for (int q = 0; q < Q; q++) limits[q] = limit_of(scans[q]->best, bases[q]);
+    for (int q = 0; q < Q; q++) {
+        const Candidates& best = scans[q]->best;
+        limits[q] = limit_of(best, bases[q]);
+        __builtin_prefetch(best.scores + best.count, 1);
+        __builtin_prefetch(best.rows + best.count, 1);
+    }
     for (int64_t b = 0; b < n_blocks; b++) {
         uint32_t present = b + 1 < n_blocks || n_rows % kBlock == 0 ? ~0u : (1u << (n_rows % kBlock)) - 1;
         if (job.allowed) present &= job.allowed[first_block + b];

@@ -77,10 +77,12 @@ struct Workspace {
     std::vector<QuerySearch> searches;
     ListChoice choice;
     TogetherScan together;
+    Scratch scratch;
     Judged judged;
 
     void search(const SearchJob& job, int64_t start, int64_t count) {
         StageClock clock(job.seconds);
+        const bool list_by_list = count >= kFewestTogether && QuerySearch::shared_table(job);
         if (static_cast<int64_t>(searches.size()) < count) searches.resize(count);
         for (int64_t q = 0; q < count; q += 4) {
             const int64_t some = std::min<int64_t>(4, count - q);
@@ -88,13 +90,18 @@ struct Workspace {
             for (int64_t t = 0; t < some; t++) queries[t] = searches[q + t].take(job, start + q + t);
             choice.score(job.lists, queries, some);
             clock.stage(0);
-            for (int64_t t = 0; t < some; t++) searches[q + t].prepare(job, choice, t);
-            clock.stage(1);
+            for (int64_t t = 0; t < some; t++) {
+                searches[q + t].prepare(job, choice, t, scratch);
+                clock.stage(1);
+                if (list_by_list) continue;
+                searches[q + t].scan_alone(job);
+                clock.stage(2);
+                searches[q + t].finish(job, judged);
+                clock.stage(3);
+            }
         }
-        if (count >= kFewestTogether && QuerySearch::shared_table(job))
-            together.run(job, searches, count);
-        else
-            for (int64_t q = 0; q < count; q++) searches[q].scan_alone(job);
+        if (!list_by_list) return;
+        together.run(job, searches, count);
         clock.stage(2);
         for (int64_t q = 0; q < count; q++) searches[q].finish(job, judged);
         clock.stage(3);

@@ -10,13 +10,13 @@ constexpr int64_t kBlock = 32;
 constexpr int32_t kSignedZero = 32768;  // signed sums are moved up by it, to compare as unsigned ones do
 
 // Centers of lists as 16-bit integers: eight lists and two coordinates side by side.
-//   rank of a list = <q, c> weight + offset        the best are probed
-//   base of a list = <q, c> + offset               what its vectors' scores start from
+//   base of a list = <q, c> + offset            what its vectors' scores start from
+//   rank of a list = its base + |q| spread      the best are probed
 struct Lists {
     int64_t count, dimensions;
     const int16_t* coarse;  // (ceil(L / 8), ceil(d / 2), 8, 2)
     float unit;             // of the integers
-    const float* weights;   // (L,)
+    const float* spreads;   // (L,)
     const float* offsets;   // (L,)
     float largest_offset;   // in size
     // Of the differences between rows' scores and their base, for a query of length 1: the variance that codes bring,
@@ -144,12 +144,14 @@ struct SearchKernels {
     // Sums (L to 8) with every list of one query, or of four, in whole numbers.
     void (*score_lists)(const Lists& lists, const int16_t* const* queries, int32_t* const* sums);
     void (*score_lists_for_four)(const Lists& lists, const int16_t* const* queries, int32_t* const* sums);
-    // Integers in the order of the lists' ranks.
-    void (*rank_lists)(const Lists& lists, const int32_t* sums, float unit, int32_t* keys);
-    // Keys have room for n rounded up to 8, and more than `wanted` entries.
+    // Integers in the order of the lists' ranks (L to 8), and one that more than `wanted` of them are likely to be
+    // above.
+    int32_t (*rank_lists)(const Lists& lists, const int32_t* sums, float unit, float length, int64_t wanted,
+                          int32_t* keys);
+    // The keys above a value, and their numbers, with room for n rounded up to 8; how many.
+    int64_t (*keep_above)(const int32_t* keys, int64_t n, int32_t value, int32_t* kept_keys, int32_t* numbers);
+    // Keys have room for n rounded up to 8, and at least `wanted` entries.
     Cut (*cut_keys)(int32_t* keys, int64_t n, int64_t wanted);
-    // Numbers of the keys that a cut leaves, ascending; how many.
-    int64_t (*chosen_keys)(const int32_t* keys, int64_t n, Cut cut, int32_t* out);
     // Moves the pairs that a cut leaves to the front: above `value`, or at it with a row up to `last_row`; how many.
     int64_t (*keep_pairs)(int32_t* scores, int32_t* rows, int64_t n, int32_t value, int32_t last_row);
     // The products of a query's sections with the centers of a list, (m, 16).

@@ -26,6 +26,9 @@ inline Ints broadcast_int(int32_t x) {
 inline Floats load(const float* p) {
     return {_mm256_loadu_ps(p)};
 }
+inline Floats load(const int32_t* p) {
+    return {_mm256_cvtepi32_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
 inline Floats load(const int16_t* p) {
     return {_mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))};
 }

@@ -37,6 +37,9 @@ inline Ints broadcast_int(int32_t x) {
 inline Floats load(const float* p) {
     return each_float([=](int i) { return p[i]; });
 }
+inline Floats load(const int32_t* p) {
+    return each_float([=](int i) { return static_cast<float>(p[i]); });
+}
 inline Floats load(const int16_t* p) {
     return each_float([=](int i) { return static_cast<float>(p[i]); });
 }

@@ -52,9 +52,6 @@ inline float bias_low_of(const Packed& packed, float length) {
     return packed.bias_by_length ? packed.bias_low * length : packed.bias_low;
 }
 
-inline float larger(float a, float b) {
-    return a > b ? a : b;
-}
 inline float usable(float unit) {
     return unit > 0.0f ? unit : 1.0f;  // nothing but zeros: any unit will do
 }

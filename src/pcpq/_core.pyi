@@ -86,5 +86,5 @@ class Searcher:
 
     def search_one(self, query: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], scale: float, unit_length: bool, probes: int, rerank: int, out_ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], out_scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')]) -> bool:
         """
-        The k best rows for one query of usual length, scaled; False for one that is not.
+        The k best rows for one query, scaled; False where fewer are found or its length is unusual.
         """

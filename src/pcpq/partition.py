@@ -13,18 +13,24 @@ from pcpq.parallel import available_threads, map_threads
 
 # Rows a list is trained on: with half as many, a search scans more rows for the same recall.
 ROWS_A_LIST = 256
-# Rounds in which a row may move to any list, and those in which it looks at lists around its own.
-ROUNDS = 3
-NEAR_ROUNDS = 8
+# Rounds of every other row, of all rows, and those in which a row only looks at lists around its own.
+HALF_ROUNDS = 5
+ROUNDS = 2
+NEAR_ROUNDS = 6
 NEAR_LISTS = 64
+# So many rows a list, and half of them will do at first.
+ROWS_TO_HALVE = 8
+# How much farther away a list seems in training that is e times as full as the average, in units of its spread.
+# Queries come where vectors are, so a full list is read often and has much to read: with smaller ones there,
+# fewer rows are scanned for the same recall.
+CROWDING = 0.1
+# Deviations above its center at which a list's best row is taken to be.
+LIKELY_BEST = 4.0
 # Lists that a thread takes at once.
 LISTS_AT_ONCE = 4
 # So few lists need no order, and how often a direction of large spread is improved.
 CLOSE_LISTS = 4
 SPREAD_ROUNDS = 10
-# Lengths that spread less than this share of their mean count as equal.
-EQUAL_LENGTHS = 0.1
-LENGTH_ROWS = 16_384
 # Integers of coarse centers; with those of a query, by Cauchy and Schwarz, sums stay within 32 bits.
 LARGEST_INTEGER = 32_700
 
@@ -41,10 +47,10 @@ class Vectors(Protocol):
 
 @dataclass(frozen=True)
 class Partition:
-    """Lists around centers. A query ranks them by <q, c> weight + offset."""
+    """Lists around centers. A query ranks them by <q, c> + offset + |q| spread."""
 
     centers: Float32Array  # (L, d)
-    weights: Float32Array  # (L,)
+    spreads: Float32Array  # (L,)  how far above its center's a list's best score may be
     offsets: Float32Array  # (L,)
 
     def __len__(self) -> int:
@@ -78,30 +84,57 @@ def fit_partition(
     """k-means by euclidean distance, whatever the metric: inner products fall apart on norms that differ."""
     n_lists = min(n_lists, len(rows))
     centers = rows[np.sort(generator.permutation(len(rows))[:n_lists])]
-    few = n_lists <= 4 * NEAR_LISTS
-    for _ in range(ROUNDS + (NEAR_ROUNDS if few else 0)):
-        assigned, distances = nearest_centers(rows, centers, threads)
-        centers = mean_centers(rows, assigned, distances, centers, threads)
-    for _ in range(0 if few else NEAR_ROUNDS):
-        assigned, distances = nearer_centers(rows, centers, assigned, threads)
-        centers = mean_centers(rows, assigned, distances, centers, threads)
-    centers = centers[neighbourly_order(centers)]
-    squares = np.einsum("ij,ij->i", centers, centers)
+    half = EveryOther(rows) if len(rows) >= ROWS_TO_HALVE * n_lists else rows
+    all_rounds = HALF_ROUNDS + ROUNDS + NEAR_ROUNDS
+    crowding = np.zeros(n_lists, np.float32)
+    for number in range(all_rounds):
+        some = half if number < HALF_ROUNDS else rows
+        if number < all_rounds - NEAR_ROUNDS or n_lists <= 4 * NEAR_LISTS:
+            assigned, distances = nearest_centers(some, centers, threads, crowding)
+        else:
+            assigned, distances = nearer_centers(some, centers, assigned, threads, crowding)
+        centers = mean_centers(some, assigned, distances, centers, threads)
+        counts, squared_spreads = spreads_of(assigned, distances - crowding[assigned], n_lists)
+        # In units of a list's own spread: lists of short vectors lie close together. Halfway from what it was.
+        fullness = np.log(np.maximum(counts / counts.mean(), 1.0))
+        crowding = (0.5 * (crowding + CROWDING * squared_spreads * fullness)).astype(np.float32)
+    order = neighbourly_order(centers)
+    centers, spreads = centers[order], LIKELY_BEST * np.sqrt(squared_spreads / centers.shape[1])[order]
     if metric == "euclidean":
-        return Partition(centers, np.ones(n_lists, np.float32), -0.5 * squares)
-    weights = np.ones_like(squares)
-    lengths = np.linalg.norm(rows[slice(0, LENGTH_ROWS)], axis=1)
-    if lengths.std() < EQUAL_LENGTHS * lengths.mean():
-        # The unit center ranks better: a list of short mean is then spread out, not short of anything.
-        weights = np.divide(1.0, np.sqrt(squares), out=weights, where=squares > 0)
-    return Partition(centers, weights, np.zeros(n_lists, np.float32))
+        squares = np.einsum("ij,ij->i", centers, centers)
+        return Partition(centers, np.zeros_like(squares), -0.5 * squares)
+    return Partition(centers, spreads.astype(np.float32), np.zeros(n_lists, np.float32))
+
+
+class EveryOther:
+    """Half of some vectors."""
+
+    def __init__(self, rows: Vectors) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return (len(self.rows) + 1) // 2
+
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Float32Array:
+        """Some of them."""
+        numbers = np.arange(len(self))[rows] if isinstance(rows, slice) else rows
+        return self.rows[2 * numbers]
+
+
+def spreads_of(
+    assigned: NDArray[np.int32], distances: Float32Array, n_lists: int
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """How many rows every list has, and their mean squared distance; of few rows, nearer to that of all."""
+    counts = np.bincount(assigned, minlength=n_lists)
+    total = np.bincount(assigned, np.maximum(distances, 0.0), n_lists)
+    return counts, (total + total.sum() / counts.sum()) / (counts + 1)
 
 
 def nearest_centers(
-    rows: Vectors, centers: Float32Array, threads: int | None
+    rows: Vectors, centers: Float32Array, threads: int | None, crowding: Float32Array | float = 0.0
 ) -> tuple[NDArray[np.int32], Float32Array]:
     """The nearest center of every row, and the squared distance."""
-    half_squares = 0.5 * np.einsum("ij,ij->i", centers, centers)
+    half_squares = 0.5 * (np.einsum("ij,ij->i", centers, centers) + np.float32(crowding))
     assigned, distances = np.empty(len(rows), np.int32), np.empty(len(rows), np.float32)
 
     def assign(part: slice) -> None:
@@ -145,12 +178,17 @@ def nearest_of(
 
 
 def nearer_centers(
-    rows: Vectors, centers: Float32Array, assigned: NDArray[np.int32], threads: int | None
+    rows: Vectors,
+    centers: Float32Array,
+    assigned: NDArray[np.int32],
+    threads: int | None,
+    crowding: Float32Array,
 ) -> tuple[NDArray[np.int32], Float32Array]:
     """The same among the centers nearest to the one each row has: where k-means goes on, few rows go far."""
     order, starts = rows_by_list(assigned, len(centers))
     half_squares = 0.5 * np.einsum("ij,ij->i", centers, centers)
     around = np.argpartition(half_squares - centers @ centers.T, NEAR_LISTS, axis=1)[:, :NEAR_LISTS]
+    half_squares += 0.5 * crowding
     found, distances = np.empty_like(assigned), np.empty(len(rows), np.float32)
 
     def assign(lists: slice) -> None:

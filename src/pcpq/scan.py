@@ -60,11 +60,6 @@ class Snapshot:
         return {name: sum(0 if a is None else a.nbytes for a in arrays) for name, arrays in parts.items()}
 
     @cached_property
-    def query_shape(self) -> tuple[int]:
-        """Of one query."""
-        return (self.trained.dimensions,)
-
-    @cached_property
     def plans(self) -> dict[Any, Any]:
         """What searches for one query settled on, by what they were asked."""
         return {}
@@ -89,7 +84,7 @@ class Snapshot:
         largest = float(np.abs(partition.offsets).max())
         shapes = self.spread.shapes(np.diff(self.blocks.rows), trained.dimensions)
         places = (self.blocks.rows, self.blocks.blocks)
-        lists = (coarse, unit, partition.weights, partition.offsets, largest, shapes, *places)
+        lists = (coarse, unit, partition.spreads, partition.offsets, largest, shapes, *places)
 
         bias = (trained.bias_low, trained.bias_step, not trained.euclidean)
         codes = trained.codebooks.arguments(self.packed, self.lists, self.spread.reach, bias)

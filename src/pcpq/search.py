@@ -19,6 +19,8 @@ FEW = 2000
 RANGE_START = 128
 # Plans for single queries that a snapshot remembers.
 MOST_PLANS = 1000
+# Found once: a search for one query notices.
+FLOAT32, INT64 = np.dtype(np.float32), np.dtype(np.int64)
 
 
 class Result(NamedTuple):
@@ -105,9 +107,9 @@ def find_one(
 
     What `find` does, in a few microseconds less: a search for one query takes some tens.
     """
-    if type(query) is not np.ndarray or query.dtype != np.float32 or query.shape != snapshot.query_shape:
+    if type(query) is not np.ndarray or type(k) is not int:
         return None
-    if not query.flags.c_contiguous or type(k) is not int or {type(probes), type(rerank)} - {int, type(None)}:
+    if (probes is not None and type(probes) is not int) or (rerank is not None and type(rerank) is not int):
         return None
     plan = snapshot.plans.get((k, probes, rerank))
     if plan is None:
@@ -116,9 +118,12 @@ def find_one(
             snapshot.plans[k, probes, rerank] = plan
     if k > plan.n_allowed:
         return None
-    scores, ids = np.empty(k, np.float32), np.empty(k, np.int64)
-    found = snapshot.searcher.search_one(query, 1.0 / unit, cosine, plan.probes, plan.rerank, ids, scores)
-    return (scores, ids) if found and ids[-1] >= 0 else None
+    scores, ids = np.empty(k, FLOAT32), np.empty(k, INT64)
+    try:
+        found = snapshot.searcher.search_one(query, 1.0 / unit, cosine, plan.probes, plan.rerank, ids, scores)
+    except TypeError:  # not a row of float32 numbers side by side
+        return None
+    return (scores, ids) if found else None
 
 
 def find(
