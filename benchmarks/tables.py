@@ -14,7 +14,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 DESIGN = ROOT / "docs" / "design"
-PAGES = (ROOT / "README.md", DESIGN / "quantizers.md", DESIGN / "performance.md")
+PAGES = (ROOT / "README.md", *(DESIGN / name for name in ("quantizers.md", "index.md", "performance.md")))
 SETS = ("glove", "lastfm48k", "npm", "minilm")
 
 
@@ -217,6 +217,18 @@ def growth() -> str:
     return markdown((*head, "one a call, us", "recall"), lines) + text + ran_in(found["environment"])
 
 
+def lists() -> str:
+    """Rows scanned for three recalls, by how lists are trained and ranked."""
+    found = committed("lists")
+    lines = []
+    for name, one in found["sets"].items():
+        for row in one["found"]:
+            rows = [f"{row['recalls'][str(recall)]['rows']:,}" for recall in found["recalls"]]
+            lines.append((name, row["training"], row["ranking"], row["fullness_of_a_rows_list"], *rows))
+    head = ("set", "training", "ranking", "fullness", *(f"rows for {recall}" for recall in found["recalls"]))
+    return markdown(head, lines) + "\n\n" + ran_in(found["environment"])
+
+
 def building() -> str:
     """Time beside Faiss, and memory."""
     found = committed("building")
@@ -250,6 +262,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "training": training,
     "speed": speed,
     "memory": memory,
+    "lists": lists,
     "kernels": kernels,
     "growth": growth,
     "building": building,

@@ -1,0 +1,82 @@
+"""How many rows must be scanned to have the neighbours among them, by how lists are trained and ranked.
+
+    python benchmarks/lists.py --data FOLDER
+
+Codes play no part: recall is the share of true neighbours in the lists probed.
+Results go to benchmarks/results/lists.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import UNIT_NORM, Data, data_folder, default_metric, environment, load, save
+
+from pcpq import partition
+from pcpq.index import default_lists
+
+RECALLS = (0.92, 0.96, 0.985)
+TRAININGS = {"equal weight": 0.0, "crowding": partition.CROWDING}
+
+
+def rankings(queries: np.ndarray, lists: partition.Partition) -> dict[str, np.ndarray]:
+    """(n_queries, L) ranks by the center, by its direction, and by where the best row may be."""
+    products = queries @ lists.centers.T
+    lengths = np.linalg.norm(queries, axis=1, keepdims=True)
+    return {
+        "center": products,
+        "unit center": products / np.linalg.norm(lists.centers, axis=1),
+        "center and spread": products + lengths * lists.spreads,
+    }
+
+
+def rows_scanned(ranks: np.ndarray, homes: np.ndarray, sizes: np.ndarray) -> dict[str, dict[str, float]]:
+    """Lists probed and rows scanned for each recall; `homes` are the lists of the true neighbours."""
+    order = np.argsort(-ranks, axis=1)
+    places = np.empty_like(order)
+    np.put_along_axis(places, order, np.arange(ranks.shape[1])[None], axis=1)
+    needed = np.take_along_axis(places, homes, axis=1)
+    scanned = np.cumsum(sizes[order], axis=1).mean(axis=0)
+    answer = {}
+    for recall in RECALLS:
+        probes = int(np.sort(needed, axis=None)[int(np.ceil(recall * needed.size)) - 1]) + 1
+        answer[str(recall)] = {"probes": probes, "rows": round(float(scanned[probes - 1]))}
+    return answer
+
+
+def measure(data: Data, metric: str) -> list[dict[str, Any]]:
+    """All trainings, each with all rankings."""
+    found = []
+    for training, crowding in TRAININGS.items():
+        partition.CROWDING = crowding
+        n_lists = default_lists(len(data.base))
+        lists = partition.fit_partition(data.base, n_lists, metric, np.random.default_rng(0), None)
+        homes = lists.assign(data.base)
+        sizes = np.bincount(homes, minlength=n_lists)
+        fullness = n_lists * float(np.square(sizes / len(data.base)).sum())
+        for ranking, ranks in rankings(data.all_queries, lists).items():
+            row = {"training": training, "ranking": ranking, "fullness_of_a_rows_list": round(fullness, 3)}
+            found.append(row | {"recalls": rows_scanned(ranks, homes[data.all_top], sizes)})
+            print(data.name, found[-1], flush=True)
+    return found
+
+
+def main() -> None:
+    """All data sets."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", help="folder of NAME_base.npy and NAME_query.npy (default: PCPQ_DATA)")
+    options = parser.parse_args()
+    folder = data_folder(options.data)
+    sets = {}
+    for name in UNIT_NORM:
+        data = load(folder, name)
+        sets[name] = {"rows": len(data.base), "found": measure(data, default_metric(name))}
+    path = Path(__file__).parent / "results" / "lists.json"
+    save(path, {"environment": environment(), "recalls": RECALLS, "sets": sets})
+
+
+if __name__ == "__main__":
+    main()
