@@ -3,6 +3,7 @@
     python benchmarks/peers.py --data FOLDER                        vectors kept: recall 0.90, 0.95, 0.98
     python benchmarks/peers.py --data FOLDER --mode codes           codes only against RaBitQ: recall 0.85
     python benchmarks/peers.py --data FOLDER --only faiss scann     some of the contestants
+    python benchmarks/peers.py --data FOLDER --sets glove --choices benchmarks/results/peers_glove.json
     python benchmarks/peers.py --data FOLDER --sets glove --rows 20000 --rounds 2     a quick try
 
 Everyone chooses kind, list count and search setting on one half of the queries and is reported on the other.
@@ -49,8 +50,13 @@ def tune_all(
     targets: list[float],
     counts: list[int],
     thorough: bool,
+    earlier: list[dict[str, Any]],
 ) -> tuple[Chosen, dict[str, Any]]:
-    """Every contestant's settings, and a note on those that reach a target nowhere or cannot take part."""
+    """Every contestant's settings, and a note on those that reach a target nowhere or cannot take part.
+
+    Peers that took part in the runs of an earlier result keep what they chose there.
+    """
+    known = {name for run in earlier for name in run["contestants"] if not name.startswith("pcpq")}
     tuning = Queries(data.tune, data.all_top[::2])
     chosen: Chosen = {}
     absent: dict[str, Any] = {}
@@ -61,7 +67,10 @@ def tune_all(
             continue
         print(f"tuning {entry.name}", flush=True)
         tuner = Tuner(entry, data.base, metric, tuning)
-        chosen[entry.name] = tuner.choose(targets, counts, thorough)
+        if entry.name in known:
+            chosen[entry.name] = tuner.chosen_before(earlier)
+        else:
+            chosen[entry.name] = tuner.choose(targets, counts, thorough)
         missed = [target for target in targets if ("batch", target) not in chosen[entry.name]]
         if missed:
             absent[entry.name] = {"not reached": missed, "best recall": round(tuner.best_recall(), 4)}
@@ -183,7 +192,8 @@ def compare(name: str, options: argparse.Namespace) -> None:
         # The first kind and the last: they differ in how lists are made, which decides everything on some sets.
         some = [Entry(entry.name, entry.make, entry.kinds[:: max(1, len(entry.kinds) - 1)]) for entry in some]
     print(f"{name}: {count} x {d}, {metric}, lists {counts}", flush=True)
-    chosen, absent = tune_all(data, metric, some, targets, counts, thorough=not is_try)
+    earlier = json.loads(Path(options.choices).read_text()) if options.choices else {"runs": []}
+    chosen, absent = tune_all(data, metric, some, targets, counts, not is_try, earlier["runs"])
     reported = Queries(data.queries[:BATCH], data.top[:BATCH])
     runs = []
     for mode in MODES:
@@ -199,6 +209,7 @@ def compare(name: str, options: argparse.Namespace) -> None:
         "rounds": options.rounds,
         "try": is_try,
         "list_counts": counts,
+        "choices_of": earlier.get("environment"),
         "absent": absent,
         "runs": runs,
         "pcpq_over_peer": ratios,
@@ -232,6 +243,7 @@ def main() -> None:
     parser.add_argument("--lists", nargs="+", type=int, help="list counts to choose from")
     parser.add_argument("--rows", type=int, help="only so many rows of the base")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--choices", help="an earlier result of the same set: its peers are not tuned again")
     parser.add_argument(
         "--pcpq",
         help="JSON list of options of pcpq.build to choose from, as in "

@@ -163,6 +163,23 @@ class Tuner:
             if self.found[target]
         }
 
+    def chosen_before(self, runs: list[dict[str, Any]]) -> dict[tuple[str, float], Candidate]:
+        """What the runs of an earlier result settled on, built again and not tuned."""
+        chosen, sweeps = {}, {}
+        for run in runs:
+            row = run["contestants"].get(self.entry.name)
+            if row is None:
+                continue
+            key = (label(row["kind"]), row["lists"])
+            if key not in sweeps:
+                sweeps[key] = self.built(row["kind"], row["lists"])
+            setting = Setting(row["tuned_width"], row["rerank"])
+            recall, seconds = sweeps[key].measure(setting)
+            index, build_seconds = sweeps[key].index, sweeps[key].build_seconds
+            timing = {"batch": seconds}
+            chosen[run["mode"], run["target"]] = Candidate(index, build_seconds, setting, recall, timing)
+        return chosen
+
     def built(self, kind: Kind, n_lists: int | None) -> Sweep:
         """A new index."""
         index = self.entry.make(kind, n_lists)

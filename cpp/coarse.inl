@@ -87,10 +87,10 @@ inline Cut cut_keys(int32_t* keys, int64_t n, int64_t wanted) {
         const auto middle = static_cast<int32_t>(low + (int64_t{high} - low) / 2);
         const int64_t above = count_above(keys, padded, middle);
         if (above == wanted) return {middle, 0};
-        if (above < wanted)
-            high = middle;
-        else
-            low = middle + 1;
+        // Which way it goes cannot be predicted: no branch.
+        const bool fewer = above < wanted;
+        high = fewer ? middle : high;
+        low = fewer ? low : middle + 1;
     }
     return {high, wanted - count_above(keys, padded, high)};
 }

@@ -38,6 +38,7 @@ constexpr Kernels kernels_named(const char* name) {
              multiply_centers,
              table_unit,
              make_table,
+             round_bases,
              likely_threshold,
              {scan_any<1>, scan_any<2>, scan_any<3>, scan_any<4>},
              kept_scores}};

@@ -28,6 +28,7 @@ public:
         size_ = std::max(size_, n);
     }
     T* data() { return values_.get(); }
+    int64_t size() const { return size_; }
     T operator[](int64_t i) const { return values_[i]; }
 
 private:
@@ -97,11 +98,12 @@ public:
         best.compact();
         count = best.count;
         chosen.resize(count);
-        bases.resize(count);
+        bases.resize(count + 8);
         for (int64_t i = 0; i < count; i++) {
             chosen.data()[i] = numbers_[i];
             bases.data()[i] = sums[numbers_[i]] * unit + lists.offsets[numbers_[i]];
         }
+        std::fill_n(bases.data() + count, 8, 0.0f);
         return count;
     }
 
@@ -157,15 +159,14 @@ public:
         scan.best = {job.rerank, capacity, 0, INT32_MIN, scores_.data(), rows_.data()};
         multiply_centers(job);
         guess_threshold(job);
-        if (shared_table(job)) make_table(job, 0);
+        starts_.resize(bases_.size());
+        if (shared_table(job)) make_table(job, 0, count_);
     }
 
     std::span<const int32_t> chosen() { return {chosen_.data(), static_cast<size_t>(count_)}; }
 
-    // What the integer scores of a list's rows start from.
-    int32_t base(int64_t i) const {
-        return static_cast<int32_t>(std::lrint((bases_[i] + scan.constant) / scan.unit)) - scan.zero;
-    }
+    // What the integer scores of the i-th list's rows start from.
+    int32_t start(int64_t i) const { return starts_[i]; }
 
     // One table serves all lists, so queries can share the reading of a list.
     static bool shared_table(const SearchJob& job) {
@@ -179,10 +180,9 @@ public:
                 scan_loose(job, i);
                 continue;
             }
-            if (job.packed.own_books) make_table(job, i);
+            if (job.packed.own_books) make_table(job, i, 1);
             if (i + 1 < count_) fetch_list(job, chosen_[i + 1]);
-            const int32_t start = base(i);
-            kernels().search.scan_list[0](job, chosen_[i], &self, &start);
+            kernels().search.scan_list[0](job, chosen_[i], &self, starts_.data() + i);
         }
     }
 
@@ -228,7 +228,8 @@ private:
     Buffer<int16_t> words_;
     Buffer<float> rotated_, placed_;
     Buffer<int32_t> chosen_;  // lists to probe, ascending
-    Buffer<float> bases_;     // what scores in them start from
+    Buffer<float> bases_;     // what scores in them start from ...
+    Buffer<int32_t> starts_;  // ... in units of the table; both have room for eight more
     Scratch* scratch_;
     Buffer<uint8_t> table_;
     Buffer<int32_t> scores_, rows_;
@@ -280,8 +281,10 @@ private:
 
     float bias_factor(const Packed& packed) const { return packed.bias_by_length ? length_ : 1.0f; }
 
-    void make_table(const SearchJob& job, int64_t i) {
+    // The table of some lists from the i-th on, and what scores in them start from.
+    void make_table(const SearchJob& job, int64_t i, int64_t lists) {
         kernels().search.make_table(job.packed, chosen_[i], eta(job, i), length_, scan, table_.data());
+        kernels().search.round_bases(bases_.data() + i, lists, scan, starts_.data() + i);
     }
 
     // The start of a list, so that it is there when its turn comes; the processor sees to the rest.

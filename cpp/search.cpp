@@ -66,7 +66,7 @@ private:
             for (size_t i = 0; i < chosen.size(); i++) {
                 const int64_t at = next_[chosen[i]]++;
                 visits_[at] = static_cast<int32_t>(q);
-                bases_[at] = searches[q].base(i);
+                bases_[at] = searches[q].start(i);
             }
         }
     }

@@ -160,6 +160,8 @@ struct SearchKernels {
     // table itself and the scan's constant and zero.
     float (*table_unit)(const Packed& packed, int64_t list, const float* eta, float length, float largest_base);
     void (*make_table)(const Packed& packed, int64_t list, const float* eta, float length, Scan& scan, uint8_t* table);
+    // What integer scores of lists start from; both have room for n rounded up to 8.
+    void (*round_bases)(const float* bases, int64_t n, const Scan& scan, int32_t* starts);
     // A score that more than `wanted` rows of some lists are likely to reach.
     float (*likely_threshold)(const Lists& lists, const int32_t* chosen, const float* bases, int64_t n, float length,
                               float bias_factor, float wanted, float* shapes);

@@ -142,4 +142,13 @@ inline void make_table(const Packed& packed, int64_t list, const float* eta, flo
         plain_table(packed, eta, step, scan, table);
 }
 
+// What integer scores of lists start from; both have room for n rounded up to 8.
+inline void round_bases(const float* bases, int64_t n, const Scan& scan, int32_t* starts) {
+    const Floats inverse = broadcast(1.0f / scan.unit), constant = broadcast(scan.constant);
+    for (int64_t i = 0; i < n; i += kLanes) {
+        store(starts + i, to_ints((load(bases + i) + constant) * inverse));
+        for (int lane = 0; lane < kLanes; lane++) starts[i + lane] -= scan.zero;
+    }
+}
+
 }  // namespace

@@ -21,31 +21,35 @@ inline float likely_threshold(const Lists& lists, const int32_t* chosen, const f
                               float bias_factor, float wanted, float* shapes) {
     const int64_t padded = (n + 7) / 8 * 8;
     float *means = shapes, *inverses = shapes + padded, *counts = shapes + 2 * padded;
-    float low = __builtin_inff(), high = -__builtin_inff(), total = 0.0f;
+    float total = 0.0f, first = 0.0f, second = 0.0f;  // moments of all rows together, above the first list's mean
     for (int64_t i = 0; i < n; i++) {
         const int32_t list = chosen[i];
-        const float deviation = __builtin_sqrtf(length * length * lists.energies[list] +
-                                                bias_factor * bias_factor * lists.bias_variances[list]);
+        const float variance =
+            length * length * lists.energies[list] + bias_factor * bias_factor * lists.bias_variances[list];
         means[i] = bases[i] + bias_factor * lists.bias_means[list];
-        inverses[i] = deviation > 0.0f ? 1.0f / deviation : 1e30f;
+        inverses[i] = variance > 0.0f ? 1.0f / __builtin_sqrtf(variance) : 1e30f;
         counts[i] = static_cast<float>(lists.rows[list + 1] - lists.rows[list]);
+        const float above = means[i] - means[0];
         total += counts[i];
-        low = means[i] - 3.0f * deviation < low ? means[i] - 3.0f * deviation : low;
-        high = means[i] + 6.0f * deviation > high ? means[i] + 6.0f * deviation : high;
+        first += counts[i] * above;
+        second += counts[i] * (variance + above * above);
     }
     for (int64_t i = n; i < padded; i++) means[i] = inverses[i] = counts[i] = 0.0f;
     if (total < 2.0f * kGuessMost * wanted) return -__builtin_inff();
+    // Where it would be if all rows made one bell; then moved by what the share above it is off.
+    const float deviation = __builtin_sqrtf(larger(second / total - first / total * (first / total), 0.0f));
+    const float goal = bell_place(0.5f * (kGuessMore + kGuessMost) * wanted / total);
+    float guess = means[0] + first / total + goal * deviation;
+    float low = -__builtin_inff(), high = __builtin_inff();
     for (int round = 0; round < kGuessRounds; round++) {
-        const float middle = 0.5f * (low + high);
         Floats sums = broadcast(0.0f);
         for (int64_t i = 0; i < padded; i += kLanes)
-            sums = sums + load(counts + i) * share_above((broadcast(middle) - load(means + i)) * load(inverses + i));
+            sums = sums + load(counts + i) * share_above((broadcast(guess) - load(means + i)) * load(inverses + i));
         const float above = sum_of_lanes(sums);
-        if (above < kGuessMore * wanted)
-            high = middle;
-        else
-            low = middle;
-        if (above >= kGuessMore * wanted && above <= kGuessMost * wanted) break;
+        if (above >= kGuessMore * wanted && above <= kGuessMost * wanted) return guess;
+        (above < kGuessMore * wanted ? high : low) = guess;
+        guess += (goal - bell_place(larger(above, 0.1f) / total)) * deviation;
+        if (!(guess > low && guess < high)) guess = 0.5f * (low + high);
     }
     return low;
 }
