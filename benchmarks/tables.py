@@ -229,6 +229,80 @@ def lists() -> str:
     return markdown(head, lines) + "\n\n" + ran_in(found["environment"])
 
 
+def choice(name: str) -> str:
+    """A choice of defaults.py in words."""
+    name = re.sub(r"method=(\w+), section_size=(\d+)(?:, n_scales=(\d+))?", choice_of_code, name)
+    return name.replace("quantizer=", "").replace("(", "").replace(")", "")
+
+
+def choice_of_code(match: re.Match[str]) -> str:
+    """QPCPQ 2/16/8: section size, centers, scales."""
+    return f"{match[1]} {match[2]}/16" + ("" if match[3] is None else f"/{match[3]}")
+
+
+def over_default(row: dict[str, Any]) -> str:
+    """Time and bytes of a choice."""
+    if not row["reached"]:
+        return "not reached"
+    return f"{row['time_over_default']} ({row['bytes_a_vector']:.0f} B)"
+
+
+def alone(row: dict[str, Any]) -> str:
+    """Recall, time and bytes of codes by themselves."""
+    return f"{row['recall']:.3f}, {row['microseconds']} us, {row['bytes_a_vector']:.0f} B"
+
+
+def defaults() -> str:
+    """Time and bytes of every choice over those of the defaults; recall where nothing is kept."""
+    sets = {name: committed(f"defaults_{name}") for name in SETS}
+    parts = []
+    for part, cell, head in (
+        ("choices", over_default, f"time over the default's, recall {sets['glove']['target']}"),
+        ("codes_alone", alone, "nothing kept, a tenth of the lists"),
+    ):
+        keys = sets["glove"][part]
+        lines = [(choice(key), *(cell(sets[name][part][key]) for name in SETS)) for key in keys]
+        parts.append(markdown((head, *SETS), lines))
+    return "\n\n".join((*parts, ran_in(sets["glove"]["environment"])))
+
+
+def peers() -> str:
+    """Queries a second of everyone on every set that was measured, at the recalls asked for."""
+    parts = []
+    for path in sorted(RESULTS.glob("peers_*.json")):
+        name = path.stem.removeprefix("peers_")
+        found = json.loads(path.read_text())
+        names = list(dict.fromkeys(who for run in found["runs"] for who in run["contestants"]))
+        heads = [f"{run['mode']} {run['target']}" for run in found["runs"]]
+        lines = []
+        for who in names:
+            rows = [run["contestants"].get(who) for run in found["runs"]]
+            sizes = [row["bytes_a_vector"] for row in rows if row]
+            cells = [f"{row['qps']:,.0f}" if row else "not reached" for row in rows]
+            lines.append((who, f"{min(sizes):.0f}-{max(sizes):.0f}", *cells))
+        data = found["data"]
+        title = f"{name}: {data['n']:,} x {data['d']}, {data['metric']}; queries a second."
+        parts += [title, markdown(("", "bytes a vector", *heads), lines), ran_in(found["environment"])]
+    if not parts:
+        raise FileNotFoundError("no results of peers.py")
+    return "\n\n".join(parts)
+
+
+def against() -> str:
+    """GloVe: our queries a second over those of every peer."""
+    found = committed("peers_glove")
+    lines = []
+    for rival in dict.fromkeys(row["rival"] for row in found["pcpq_over_peer"]):
+        mine = [row for row in found["pcpq_over_peer"] if row["rival"] == rival]
+        by_run = {(row["mode"], row["target"]): row["ratio"] for row in mine}
+        wanted = [(run["mode"], run["target"]) for run in found["runs"]]
+        lines.append((rival, *(by_run.get(key, "not reached") for key in wanted)))
+    heads = (
+        f"{'all at once' if run['mode'] == 'batch' else 'one a call'}, {run['target']}" for run in found["runs"]
+    )
+    return markdown(("pcpq over", *heads), lines) + "\n\n" + ran_in(found["environment"])
+
+
 def building() -> str:
     """Time beside Faiss, and memory."""
     found = committed("building")
@@ -263,6 +337,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "speed": speed,
     "memory": memory,
     "lists": lists,
+    "defaults": defaults,
+    "peers": peers,
+    "against": against,
     "kernels": kernels,
     "growth": growth,
     "building": building,
