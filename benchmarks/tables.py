@@ -290,7 +290,7 @@ def peers() -> str:
 
 def against() -> str:
     """GloVe: our queries a second over those of every peer."""
-    found = committed("peers_glove")
+    found = committed(next((path.stem for path in sorted(RESULTS.glob("peers_glove*.json"))), "peers_glove"))
     lines = []
     for rival in dict.fromkeys(row["rival"] for row in found["pcpq_over_peer"]):
         mine = [row for row in found["pcpq_over_peer"] if row["rival"] == rival]

@@ -70,7 +70,8 @@ inline int32_t rank_lists(const Lists& lists, const int32_t* sums, float unit, f
     if (whole == 0) return INT32_MIN;
     const float mean = sum_of_lanes(totals) / whole, variance = sum_of_lanes(squares) / whole - mean * mean;
     const float place = bell_place(kListsMore * wanted / n);
-    return static_cast<int32_t>(larger(mean + place * __builtin_sqrtf(larger(variance, 0.0f)), -largest) * scale);
+    const float likely = mean + place * __builtin_sqrtf(larger(variance, 0.0f));
+    return static_cast<int32_t>((likely < largest ? likely : largest) * scale);
 }
 
 // Where to cut so that so many keys remain. Keys have room for n rounded up to 8.
