@@ -154,7 +154,7 @@ Turn turn_from(const TurnArrays& arrays, size_t dimensions, const Packed& packed
 class Searcher {
 public:
     Searcher(ListArrays list_arrays, CodeArrays code_arrays, KeptArrays kept_arrays, TurnArrays turn_arrays,
-             size_t dimensions)
+             size_t dimensions, float row_unit, float query_unit, bool unit_length)
         : list_arrays_(std::move(list_arrays)),
           code_arrays_(std::move(code_arrays)),
           kept_arrays_(std::move(kept_arrays)),
@@ -162,7 +162,10 @@ public:
           lists_(lists_from(list_arrays_, dimensions)),
           packed_(packed_from(code_arrays_, lists_)),
           kept_(kept_from(kept_arrays_, dimensions)),
-          turn_(turn_from(turn_arrays_, dimensions, packed_)) {
+          turn_(turn_from(turn_arrays_, dimensions, packed_)),
+          row_unit_(row_unit),
+          query_unit_(query_unit),
+          unit_length_(unit_length) {
         require(lists_.rows[lists_.count] == static_cast<int64_t>(std::get<6>(kept_arrays_).shape(0)),
                 "rows do not match the lists");
     }
@@ -187,20 +190,27 @@ public:
         pcpq::search(job);
     }
 
-    // Whether k rows were found; none are if the query is not as searches are made for.
-    bool search_one(Array<const float, 1> query, float scale, bool unit_length, int64_t probes, int64_t rerank,
-                    Array<int64_t, 1> out_ids, Array<float, 1> out_scores) const {
+    // From a query as it was given to scores as they are returned. Whether k rows were found; none are if the query
+    // is not as searches are made for.
+    bool search_one(Array<const float, 1> query, int64_t probes, int64_t rerank, Array<int64_t, 1> out_ids,
+                    Array<float, 1> out_scores) const {
         const auto d = static_cast<size_t>(lists_.dimensions);
-        require(out_ids.shape(0) > 0 && out_ids.shape(0) == out_scores.shape(0), "outputs have the wrong shape");
+        const size_t k = out_ids.shape(0);
+        require(k > 0 && k == out_scores.shape(0), "outputs have the wrong shape");
         if (query.shape(0) != d) return false;
         nb::gil_scoped_release unlocked;
         std::vector<float> scaled(query.data(), query.data() + d);
-        if (scale != 1.0f)
-            for (float& x : scaled) x *= scale;
-        const double length = length_range(scaled.data(), 1, d, unit_length ? scaled.data() : nullptr).first;
+        if (query_unit_ != 1.0f)
+            for (float& x : scaled) x *= 1.0f / query_unit_;
+        const double length = length_range(scaled.data(), 1, d, unit_length_ ? scaled.data() : nullptr).first;
         if (!(length > kSmallestHandy && length < kLargestHandy)) return false;
-        pcpq::search(job_of(scaled.data(), 1, probes, rerank, out_ids.shape(0), out_ids.data(), out_scores.data()));
-        return out_ids.data()[out_ids.shape(0) - 1] >= 0;
+        float* scores = out_scores.data();
+        pcpq::search(job_of(scaled.data(), 1, probes, rerank, k, out_ids.data(), scores));
+        for (size_t i = 0; i < k; i++) {
+            if (kept_.euclidean) scores[i] = scores[i] < 0.0f ? -scores[i] : 0.0f;
+            scores[i] = scores[i] * row_unit_ * query_unit_;
+        }
+        return out_ids.data()[k - 1] >= 0;
     }
 
 private:
@@ -212,6 +222,8 @@ private:
     Packed packed_;
     Kept kept_;
     Turn turn_;
+    float row_unit_, query_unit_;  // of vectors and queries as searches have them
+    bool unit_length_;             // queries are made that long
 
     SearchJob job_of(const float* queries, size_t n, int64_t probes, int64_t rerank, size_t k, int64_t* ids,
                      float* scores) const {
@@ -246,14 +258,14 @@ void bind_search(nb::module_& m) {
         },
         "rows"_a.noconvert(), "order"_a.noconvert(), "Row i becomes what row order[i] was, without a second copy.");
     nb::class_<Searcher>(m, "Searcher", "The arrays of an index, checked once, searched any number of times.")
-        .def(nb::init<ListArrays, CodeArrays, KeptArrays, TurnArrays, size_t>(), "lists"_a, "codes"_a, "kept"_a,
-             "turn"_a, "dimensions"_a)
+        .def(nb::init<ListArrays, CodeArrays, KeptArrays, TurnArrays, size_t, float, float, bool>(), "lists"_a,
+             "codes"_a, "kept"_a, "turn"_a, "dimensions"_a, "row_unit"_a, "query_unit"_a, "unit_length"_a)
         .def("search", &Searcher::search, "queries"_a.noconvert(), "probes"_a, "rerank"_a, "out_ids"_a.noconvert(),
              "out_scores"_a.noconvert(), "allowed"_a.none() = nb::none(), "out_counts"_a.none() = nb::none(),
              "out_seconds"_a.none() = nb::none(), "The k best rows for every query.")
-        .def("search_one", &Searcher::search_one, "query"_a.noconvert(), "scale"_a, "unit_length"_a, "probes"_a,
-             "rerank"_a, "out_ids"_a.noconvert(), "out_scores"_a.noconvert(),
-             "The k best rows for one query, scaled; False where fewer are found or its length is unusual.");
+        .def("search_one", &Searcher::search_one, "query"_a.noconvert(), "probes"_a, "rerank"_a,
+             "out_ids"_a.noconvert(), "out_scores"_a.noconvert(),
+             "The k best rows for one query as it was given; False where fewer are found or its length is unusual.");
 }
 
 }  // namespace pcpq

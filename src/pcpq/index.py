@@ -154,10 +154,9 @@ class Index:
         threads : None: every CPU of the process, one for a single query
         """
         if filter is None and exclude is None and self._snapshot is not None:
-            unit = self._trained.query_unit
-            found = find_one(self._snapshot, queries, k, probes, rerank, unit, self.metric == "cosine")
+            found = find_one(self._snapshot, queries, k, probes, rerank)
             if found is not None:
-                return Result(self._scores(found[0], unit), found[1])
+                return found
         k = whole_number("k", k, 1, 1 << 30)
         single = np.ndim(queries) == 1
         threads = 1 if single and threads is None else threads

@@ -96,7 +96,9 @@ class Snapshot:
 
         layout = trained.codebooks.model.layout
         columns = None if layout.padded == layout.dimensions else layout.columns.astype(np.int64)
-        return _core.Searcher(lists, codes, judged_by, (trained.matrix, columns), trained.dimensions)
+        turn = (trained.matrix, columns)
+        asking = (trained.unit, trained.query_unit, trained.metric == "cosine")
+        return _core.Searcher(lists, codes, judged_by, turn, trained.dimensions, *asking)
 
     def search(
         self,
