@@ -174,10 +174,8 @@ class Tuner:
             if key not in sweeps:
                 sweeps[key] = self.built(row["kind"], row["lists"])
             setting = Setting(row["tuned_width"], row["rerank"])
-            recall, seconds = sweeps[key].measure(setting)
-            index, build_seconds = sweeps[key].index, sweeps[key].build_seconds
-            timing = {"batch": seconds}
-            chosen[run["mode"], run["target"]] = Candidate(index, build_seconds, setting, recall, timing)
+            sweeps[key].measure(setting)
+            chosen[run["mode"], run["target"]] = sweeps[key].candidate(setting)
         return chosen
 
     def built(self, kind: Kind, n_lists: int | None) -> Sweep:

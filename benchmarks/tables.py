@@ -231,13 +231,8 @@ def lists() -> str:
 
 def choice(name: str) -> str:
     """A choice of defaults.py in words."""
-    name = re.sub(r"method=(\w+), section_size=(\d+)(?:, n_scales=(\d+))?", choice_of_code, name)
+    name = re.sub(r"method=(\w+), ([\w=, ]+)", lambda match: short(f"{match[1]}({match[2]})"), name)
     return name.replace("quantizer=", "").replace("(", "").replace(")", "")
-
-
-def choice_of_code(match: re.Match[str]) -> str:
-    """QPCPQ 2/16/8: section size, centers, scales."""
-    return f"{match[1]} {match[2]}/16" + ("" if match[3] is None else f"/{match[3]}")
 
 
 def over_default(row: dict[str, Any]) -> str:

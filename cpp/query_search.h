@@ -114,7 +114,13 @@ private:
 // What a query needs while it is prepared or judged, and the next one after it: of each its own would leave the cache
 // before the scan.
 struct Scratch {
-    Buffer<float> eta, shapes;  // products with the centers: (m, 16), or that for every list probed
+    const void* owner = nullptr;  // the query whose products these are
+    Buffer<float> eta;            // products with the centers: (m, 16), or that for every list probed
+    Buffer<float> shapes;         // of the lists probed, while a threshold is guessed
+
+    static int64_t eta_size(const SearchJob& job, int64_t probes) {
+        return (job.packed.own_books ? probes : 1) * job.packed.sections * job.packed.columns;
+    }
 };
 
 // Everything one query needs from start to end.
@@ -122,12 +128,12 @@ class QuerySearch {
 public:
     Scan scan;
 
-    // What a query holds, about.
-    static int64_t bytes(const SearchJob& job) {
-        const Packed& packed = job.packed;
-        const int64_t probes = std::min(job.probes, job.lists.count), books = packed.own_books ? probes : 1;
-        return 4 * (books * packed.sections * packed.columns + 2 * Candidates::capacity_for(job.rerank) + 2 * probes) +
-               table_sections(packed) * 16 + 2 * job.lists.dimensions;
+    // What so many queries hold, about.
+    static int64_t bytes(const SearchJob& job, int64_t queries) {
+        const int64_t probes = std::min(job.probes, job.lists.count);
+        const int64_t numbers = 2 * Candidates::capacity_for(job.rerank) + 3 * probes;
+        const int64_t one = 4 * numbers + table_sections(job.packed) * 16 + 2 * job.lists.dimensions;
+        return queries * one + 4 * Scratch::eta_size(job, probes);
     }
 
     // The query in whole numbers: both lengths are at most 32,767 of them, so by Cauchy and Schwarz no sum over
@@ -197,7 +203,7 @@ public:
         const int64_t n = scan.best.count, k = std::min(job.k, n), q = number_;
         judged.scores.resize(n);
         if (job.kept.keep == Keep::none) {
-            if (shared_table(job)) multiply_centers(job);  // others came between
+            if (scratch_->owner != this) multiply_centers(job);
             for (int64_t i = 0; i < n; i++) judged.scores[i] = code_score(job, rows_[i]);
         } else {
             const int64_t d = job.lists.dimensions;
@@ -260,7 +266,8 @@ private:
     void multiply_centers(const SearchJob& job) {
         const Packed& packed = job.packed;
         const int64_t books = packed.own_books ? count_ : 1, values = packed.sections * packed.columns;
-        scratch_->eta.resize(books * values);
+        scratch_->owner = this;
+        scratch_->eta.resize(Scratch::eta_size(job, count_));
         const float largest_base = job.lists.unit * 32767.0f * length_ + job.lists.largest_offset;
         scan.unit = 0.0f;
         for (int64_t i = 0; i < books; i++) {
@@ -318,8 +325,8 @@ private:
         if (job.allowed) return;
         scratch_->shapes.resize((count_ + 7) / 8 * 8 * 3);
         const float score = kernels().search.likely_threshold(job.lists, chosen_.data(), bases_.data(), count_, length_,
-                                                              job.packed.bias_by_length ? length_ : 1.0f,
-                                                              static_cast<float>(job.rerank), scratch_->shapes.data());
+                                                              bias_factor(job.packed), static_cast<float>(job.rerank),
+                                                              scratch_->shapes.data());
         const float integer = score / scan.unit;
         guessed_ = std::abs(integer) < 1e9f;
         if (guessed_) scan.best.threshold = static_cast<int32_t>(integer);

@@ -145,6 +145,7 @@ void scan_list(const SearchJob& job, int64_t list, Scan* const* scans, const int
     for (int q = 0; q < Q; q++) {
         const Candidates& best = scans[q]->best;
         limits[q] = limit_of(best, bases[q]);
+        // In a batch, other queries' candidates have pushed the end of these out of the cache.
         __builtin_prefetch(best.scores + best.count, 1);
         __builtin_prefetch(best.rows + best.count, 1);
     }

@@ -130,7 +130,7 @@ void search(const SearchJob& job) {
     static thread_local Workspace lasting;
     Workspace passing;
     const int64_t queries = std::min(job.n_queries, kQueriesTogether);
-    Workspace& work = queries * QuerySearch::bytes(job) <= kLastingBytes ? lasting : passing;
+    Workspace& work = QuerySearch::bytes(job, queries) <= kLastingBytes ? lasting : passing;
     for (int64_t start = 0; start < job.n_queries; start += kQueriesTogether)
         work.search(job, start, std::min(kQueriesTogether, job.n_queries - start));
 }

@@ -134,7 +134,7 @@ def nearest_centers(
     rows: Vectors, centers: Float32Array, threads: int | None, crowding: Float32Array | float = 0.0
 ) -> tuple[NDArray[np.int32], Float32Array]:
     """The nearest center of every row, and the squared distance."""
-    half_squares = 0.5 * (np.einsum("ij,ij->i", centers, centers) + np.float32(crowding))
+    half_squares = 0.5 * (np.einsum("ij,ij->i", centers, centers) + crowding)
     assigned, distances = np.empty(len(rows), np.int32), np.empty(len(rows), np.float32)
 
     def assign(part: slice) -> None:
