@@ -40,7 +40,9 @@ Coding coding_named(const std::string& name) {
 }
 
 // Arrays of an index, in the order of `Snapshot.arguments`.
-using ListArrays = std::tuple<Array<const int16_t, 4>, float, Rows<float>, Rows<float>, float, Array<const float, 2>,
+using CoarseArrays =
+    std::tuple<Array<const int8_t, 4>, Array<const uint16_t, 3>, float, float, Maybe<const float, 2>, Rows<float>>;
+using ListArrays = std::tuple<CoarseArrays, Rows<float>, Rows<float>, float, float, Array<const float, 2>,
                               Rows<int64_t>, Rows<int64_t>>;
 using CodeArrays =
     std::tuple<std::string, Array<const uint8_t, 2>, Array<const float, 4>, Maybe<const float, 3>,
@@ -51,20 +53,28 @@ using KeptArrays = std::tuple<std::string, Array<const uint8_t, 2>, Maybe<const 
                               Maybe<const uint16_t, 1>, Maybe<const float, 1>, Rows<int64_t>>;
 
 Lists lists_from(const ListArrays& arrays, size_t dimensions) {
-    const auto& [coarse, unit, spreads, offsets, largest_offset, shapes, rows, blocks] = arrays;
-    const size_t n = spreads.shape(0);
+    const auto& [coarse_arrays, spreads, offsets, largest_base, largest_offset, shapes, rows, blocks] = arrays;
+    const auto& [coarse, starts, unit, longest_query, centers, middle] = coarse_arrays;
+    const size_t n = spreads.shape(0), groups = (n + 7) / 8;
     require(n > 0 && offsets.shape(0) == n && rows.shape(0) == n + 1 && blocks.shape(0) == n + 1,
             "the arrays of lists do not match");
     require(shapes.shape(0) == 3 && shapes.shape(1) == n, "the shapes of lists have the wrong shape");
-    require(coarse.shape(0) == (n + 7) / 8 && coarse.shape(1) == (dimensions + 1) / 2 && coarse.shape(2) == 8 &&
-                coarse.shape(3) == 2,
+    require(coarse.shape(0) == groups && coarse.shape(1) == (dimensions + 3) / 4 && coarse.shape(2) == 8 &&
+                coarse.shape(3) == 4 && starts.shape(0) == groups && starts.shape(1) == 8 && starts.shape(2) == 2,
             "coarse centers have the wrong shape");
+    require((!centers || (centers->shape(0) == n && centers->shape(1) == dimensions)) && middle.shape(0) == dimensions,
+            "the centers of lists have the wrong shape");
     return {static_cast<int64_t>(n),
             static_cast<int64_t>(dimensions),
             coarse.data(),
+            starts.data(),
             unit,
+            longest_query,
+            data_or_null(centers),
+            middle.data(),
             spreads.data(),
             offsets.data(),
+            largest_base,
             largest_offset,
             shapes.data(),
             shapes.data() + n,

@@ -90,21 +90,17 @@ inline uint32_t bits_of_low_high(Words low, Words high) {
     return static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_packs_epi16(low.v, high.v)));
 }
 
-// acc[i] + row[2i] x + row[2i+1] y for eight lists i and the pair x, y.
-struct Sums {
-    __m256i v;
-};
-inline Sums no_sums() {
-    return {_mm256_setzero_si256()};
+// Four unsigned numbers times the four signed ones of each of eight lists, added up by pairs: multiply_pairs of lists.
+inline Words multiply_four(const uint8_t* four, const int8_t* lists) {
+    int32_t all;
+    __builtin_memcpy(&all, four, sizeof all);
+    const __m256i values = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lists));
+    return {_mm256_maddubs_epi16(_mm256_set1_epi32(all), values)};
 }
-inline Sums add_pair(Sums acc, const int16_t* row, const int16_t* pair) {
-    int32_t both;
-    __builtin_memcpy(&both, pair, sizeof both);
-    const __m256i values = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row));
-    return {_mm256_add_epi32(acc.v, _mm256_madd_epi16(values, _mm256_set1_epi32(both)))};
-}
-inline void store_sums(int32_t* p, Sums a) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.v);
+// Words 2i and 2i + 1 together, as signed numbers.
+inline void store_pair_sums(int32_t* p, Words a) {
+    const __m256i together = _mm256_add_epi16(a.v, _mm256_slli_epi32(a.v, 16));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_srai_epi32(together, 16));
 }
 
 // How many of n keys (a multiple of 8) are above x.

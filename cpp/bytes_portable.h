@@ -106,18 +106,16 @@ inline uint32_t bits_of_low_high(Words low, Words high) {
     return bits;
 }
 
-struct Sums {
-    int32_t v[8];
-};
-inline Sums no_sums() {
-    return {};
+inline Words multiply_four(const uint8_t* four, const int8_t* lists) {
+    Words sums;
+    for (int i = 0; i < 16; i++) {
+        const uint8_t* pair = four + i % 2 * 2;
+        sums.v[i] = static_cast<uint16_t>(pair[0] * lists[2 * i] + pair[1] * lists[2 * i + 1]);
+    }
+    return sums;
 }
-inline Sums add_pair(Sums acc, const int16_t* row, const int16_t* pair) {
-    for (int i = 0; i < 8; i++) acc.v[i] += row[2 * i] * pair[0] + row[2 * i + 1] * pair[1];
-    return acc;
-}
-inline void store_sums(int32_t* p, Sums a) {
-    std::memcpy(p, a.v, sizeof a.v);
+inline void store_pair_sums(int32_t* p, Words a) {
+    for (int i = 0; i < 8; i++) p[i] = static_cast<int16_t>(static_cast<uint16_t>(a.v[2 * i] + a.v[2 * i + 1]));
 }
 
 inline int64_t count_above(const int32_t* keys, int64_t n, int32_t x) {

@@ -1,4 +1,4 @@
-// Which lists are near: 16-bit products of a query with all centers, and the cut that leaves the best so many.
+// Which lists are near: 8-bit products of a query with all centers, and the cut that leaves the best so many.
 
 namespace {
 
@@ -12,29 +12,61 @@ inline void round_query(const float* query, int64_t d, float scale, int16_t* wor
     for (; i < (d + 15) / 16 * 16; i++) words[i] = 0;
 }
 
-// Groups of eight lists with Q queries: lists share a query's pair, queries share a list's coordinates.
+// The same for lists, 128 above what they are; `bytes` has room for d and 16 more. Returns their unit. Neither the
+// length that lists allow nor 127 is exceeded.
+inline float round_to_bytes(const float* query, int64_t d, float length, float longest, uint8_t* bytes) {
+    const int64_t whole = d / kLanes * kLanes;
+    Floats sizes = broadcast(0.0f);
+    for (int64_t i = 0; i < whole; i += kLanes) sizes = larger(sizes, magnitude(load(query + i)));
+    float largest = greatest_lane(sizes);
+    for (int64_t i = whole; i < d; i++) largest = larger(largest, __builtin_fabsf(query[i]));
+    const float unit = larger(length / longest, largest / 127.0f);
+    if (!(unit > 0.0f && unit < __builtin_inff())) {
+        for (int64_t i = 0; i < (d + 3) / 4 * 4; i++) bytes[i] = 128;
+        return 0.0f;
+    }
+    const Floats scale = broadcast(1.0f / unit), middle = broadcast(128.0f);
+    int64_t i = 0;
+    for (; i + 2 * kLanes <= d; i += 2 * kLanes)
+        store_bytes(bytes + i, load(query + i) * scale + middle, load(query + i + kLanes) * scale + middle);
+    for (; i < d; i++) bytes[i] = static_cast<uint8_t>(__builtin_lrintf(query[i] * (1.0f / unit) + 128.0f));
+    for (; i < (d + 3) / 4 * 4; i++) bytes[i] = 128;
+    return unit;
+}
+
+inline float product(const float* a, const float* b, int64_t d) {
+    Floats sums = broadcast(0.0f);
+    int64_t i = 0;
+    for (; i + kLanes <= d; i += kLanes) sums = sums + load(a + i) * load(b + i);
+    float sum = sum_of_lanes(sums);
+    for (; i < d; i++) sum += a[i] * b[i];
+    return sum;
+}
+
+// Groups of eight lists with Q queries: lists share four coordinates of a query, queries share those of a list.
 template <int Groups, int Q>
-inline void score_groups(const int16_t* row, int64_t pairs, const int16_t* const* queries, int32_t* const* sums,
-                         int64_t first) {
-    Sums sum[Groups][Q];
+inline void score_groups(const Lists& lists, int64_t group, const uint8_t* const* queries, int32_t* const* sums) {
+    const int64_t fours = (lists.dimensions + 3) / 4;
+    const int8_t* row = lists.coarse + group * fours * 32;
+    Words sum[Groups][Q];
 #pragma GCC unroll 8
-    for (int i = 0; i < Groups * Q; i++) sum[i / Q][i % Q] = no_sums();
-    for (int64_t t = 0; t < pairs; t++) {
+    for (int i = 0; i < Groups * Q; i++) sum[i / Q][i % Q] = load_words(lists.starts + (group + i / Q) * 16);
+    for (int64_t t = 0; t < fours; t++) {
 #pragma GCC unroll 8
         for (int i = 0; i < Groups * Q; i++)
-            sum[i / Q][i % Q] = add_pair(sum[i / Q][i % Q], row + (i / Q * pairs + t) * 16, queries[i % Q] + 2 * t);
+            sum[i / Q][i % Q] =
+                sum[i / Q][i % Q] + multiply_four(queries[i % Q] + 4 * t, row + (i / Q * fours + t) * 32);
     }
 #pragma GCC unroll 8
-    for (int i = 0; i < Groups * Q; i++) store_sums(sums[i % Q] + first + i / Q * 8, sum[i / Q][i % Q]);
+    for (int i = 0; i < Groups * Q; i++) store_pair_sums(sums[i % Q] + (group + i / Q) * 8, sum[i / Q][i % Q]);
 }
 
 template <int Groups, int Q>
-void score_lists(const Lists& lists, const int16_t* const* queries, int32_t* const* sums) {
-    const int64_t pairs = (lists.dimensions + 1) / 2, groups = (lists.count + 7) / 8;
+void score_lists(const Lists& lists, const uint8_t* const* queries, int32_t* const* sums) {
+    const int64_t groups = (lists.count + 7) / 8;
     int64_t g = 0;
-    for (; g + Groups <= groups; g += Groups)
-        score_groups<Groups, Q>(lists.coarse + g * pairs * 16, pairs, queries, sums, g * 8);
-    for (; g < groups; g++) score_groups<1, Q>(lists.coarse + g * pairs * 16, pairs, queries, sums, g * 8);
+    for (; g + Groups <= groups; g += Groups) score_groups<Groups, Q>(lists, g, queries, sums);
+    for (; g < groups; g++) score_groups<1, Q>(lists, g, queries, sums);
 }
 
 // z of a bell that lies above its mean by z deviations with this share of it; shares up to a half.

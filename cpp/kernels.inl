@@ -29,6 +29,8 @@ constexpr Kernels kernels_named(const char* name) {
             nearer,
             {round_query,
              turn_query,
+             round_to_bytes,
+             product,
              score_lists<4, 1>,
              score_lists<2, 4>,
              rank_lists,

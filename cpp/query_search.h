@@ -68,7 +68,7 @@ struct Judged {
 class ListChoice {
 public:
     // Products of up to four queries with all lists.
-    void score(const Lists& lists, const int16_t* const* queries, int64_t count) {
+    void score(const Lists& lists, const uint8_t* const* queries, int64_t count) {
         int32_t* sums[4];
         for (int64_t t = 0; t < count; t++) {
             sums_[t].resize((lists.count + 7) / 8 * 8);
@@ -136,27 +136,30 @@ public:
         return queries * one + 4 * Scratch::eta_size(job, probes);
     }
 
-    // The query in whole numbers: both lengths are at most 32,767 of them, so by Cauchy and Schwarz no sum over
-    // products with a list leaves 32 bits.
-    const int16_t* take(const SearchJob& job, int64_t q) {
-        const int64_t d = job.lists.dimensions, whole = d / 16 * 16, room = (d + 15) / 16 * 16;
+    // The query in whole numbers, for lists and for kept rows.
+    const uint8_t* take(const SearchJob& job, int64_t q) {
+        const int64_t d = job.lists.dimensions;
         number_ = q;
         query_ = job.queries + q * d;
-        length_ = static_cast<float>(length_of(query_, d));
-        words_.resize(room + 16);
-        kernels().search.round_query(query_, d, length_ > 0.0f ? kQueryLength / length_ : 0.0f, words_.data());
-        for (int64_t i = 0; i < 16; i++) {
-            const int64_t at = d - 16 + i;
-            words_.data()[room + i] = at >= whole ? words_[at] : int16_t{0};
+        asked_ = query_;
+        if (job.kept.euclidean) {
+            moved_.resize(d);
+            for (int64_t i = 0; i < d; i++) moved_.data()[i] = query_[i] - job.lists.middle[i];
+            asked_ = moved_.data();
         }
+        length_ = static_cast<float>(length_of(asked_, d));
+        bytes_.resize(d + 16);
+        byte_unit_ = kernels().search.round_to_bytes(asked_, d, length_, job.lists.longest_query, bytes_.data());
+        if (!job.kept.euclidean) round_words(d);
         turn(job);
-        return words_.data();
+        return bytes_.data();
     }
 
     // From products with all lists to a scan of some.
     void prepare(const SearchJob& job, ListChoice& choice, int64_t t, Scratch& scratch) {
         scratch_ = &scratch;
-        count_ = choice.choose(job.lists, job.probes, t, job.lists.unit * word_unit(), length_, chosen_, bases_);
+        count_ = choice.choose(job.lists, job.probes, t, job.lists.unit * byte_unit_, length_, chosen_, bases_);
+        if (job.lists.centers) measure_bases(job.lists);
         const int64_t capacity = Candidates::capacity_for(job.rerank);
         scores_.resize(capacity);
         rows_.resize(capacity);
@@ -204,7 +207,8 @@ public:
         judged.scores.resize(n);
         if (job.kept.keep == Keep::none) {
             if (scratch_->owner != this) multiply_centers(job);
-            for (int64_t i = 0; i < n; i++) judged.scores[i] = code_score(job, rows_[i]);
+            const float common = kernels().search.product(query_, job.lists.middle, job.lists.dimensions);
+            for (int64_t i = 0; i < n; i++) judged.scores[i] = code_score(job, rows_[i], common);
         } else {
             const int64_t d = job.lists.dimensions;
             const Judge judge{query_, words_.data(), words_.data() + (d + 15) / 16 * 16, word_unit()};
@@ -228,11 +232,12 @@ public:
 private:
     static constexpr float kQueryLength = 32700.0f;
     int64_t number_, count_;
-    const float *query_, *turned_;
-    float length_;
+    const float *query_, *asked_, *turned_;  // as it was given, around the middle of lists, as sections have it
+    float length_, byte_unit_;
     bool guessed_;
+    Buffer<uint8_t> bytes_;
     Buffer<int16_t> words_;
-    Buffer<float> rotated_, placed_;
+    Buffer<float> moved_, rotated_, placed_;
     Buffer<int32_t> chosen_;  // lists to probe, ascending
     Buffer<float> bases_;     // what scores in them start from ...
     Buffer<int32_t> starts_;  // ... in units of the table; both have room for eight more
@@ -240,10 +245,21 @@ private:
     Buffer<uint8_t> table_;
     Buffer<int32_t> scores_, rows_;
 
+    // For products with kept rows; the last sixteen once more, where they do not overlap with whole sixteens.
+    void round_words(int64_t d) {
+        const int64_t whole = d / 16 * 16, room = (d + 15) / 16 * 16;
+        words_.resize(room + 16);
+        kernels().search.round_query(query_, d, length_ > 0.0f ? kQueryLength / length_ : 0.0f, words_.data());
+        for (int64_t i = 0; i < 16; i++) {
+            const int64_t at = d - 16 + i;
+            words_.data()[room + i] = at >= whole ? words_[at] : int16_t{0};
+        }
+    }
+
     // The query as its sections have it.
     void turn(const SearchJob& job) {
         const int64_t d = job.lists.dimensions, all = job.packed.sections * job.packed.section_size;
-        turned_ = query_;
+        turned_ = asked_;
         if (job.turn.matrix) {
             rotated_.resize(d);
             kernels().search.turn_query(job.turn.matrix, turned_, d, rotated_.data());
@@ -254,6 +270,15 @@ private:
         std::fill_n(placed_.data(), all, 0.0f);
         for (int64_t i = 0; i < d; i++) placed_.data()[job.turn.places[i]] = turned_[i];
         turned_ = placed_.data();
+    }
+
+    // By the centers themselves.
+    void measure_bases(const Lists& lists) {
+        const int64_t d = lists.dimensions;
+        for (int64_t i = 0; i < count_; i++) {
+            const int32_t list = chosen_[i];
+            bases_.data()[i] = kernels().search.product(asked_, lists.centers + list * d, d) + lists.offsets[list];
+        }
     }
 
     float word_unit() const { return length_ / kQueryLength; }
@@ -268,7 +293,7 @@ private:
         const int64_t books = packed.own_books ? count_ : 1, values = packed.sections * packed.columns;
         scratch_->owner = this;
         scratch_->eta.resize(Scratch::eta_size(job, count_));
-        const float largest_base = job.lists.unit * 32767.0f * length_ + job.lists.largest_offset;
+        const float largest_base = job.lists.largest_base * length_ + job.lists.largest_offset;
         scan.unit = 0.0f;
         for (int64_t i = 0; i < books; i++) {
             float* products = scratch_->eta.data() + i * values;
@@ -332,15 +357,15 @@ private:
         if (guessed_) scan.best.threshold = static_cast<int32_t>(integer);
     }
 
-    // The estimate of a row's score by its code, exact tables, gain and bias.
-    double code_score(const SearchJob& job, int64_t row) {
+    // The estimate of a row's score by its code, exact tables, gain and bias; `common` is <q, middle>.
+    double code_score(const SearchJob& job, int64_t row, float common) {
         const Lists& lists = job.lists;
         const int64_t list = std::upper_bound(lists.rows, lists.rows + lists.count + 1, row) - lists.rows - 1;
         const int64_t i = std::lower_bound(chosen().begin(), chosen().end(), list) - chosen().begin();
         float score = decoded_score(job, i, row);
         if (job.kept.gains) score *= half_to_float(job.kept.gains[row]);
         const float bias = job.kept.biases ? job.kept.biases[row] : 0.0f;
-        if (!job.kept.euclidean) return bases_[i] * (1.0f + bias) + score;
+        if (!job.kept.euclidean) return (bases_[i] + common) * (1.0f + bias) + score;
         // <q, x> - |x|^2 / 2, hence the distance: -|q - x|^2 is twice that less |q|^2.
         return 2.0 * ((bases_[i] + bias) + score) - double{length_} * length_;
     }

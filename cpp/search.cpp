@@ -86,7 +86,7 @@ struct Workspace {
         if (static_cast<int64_t>(searches.size()) < count) searches.resize(count);
         for (int64_t q = 0; q < count; q += 4) {
             const int64_t some = std::min<int64_t>(4, count - q);
-            const int16_t* queries[4];
+            const uint8_t* queries[4];
             for (int64_t t = 0; t < some; t++) queries[t] = searches[q + t].take(job, start + q + t);
             choice.score(job.lists, queries, some);
             clock.stage(0);

@@ -9,16 +9,22 @@ namespace pcpq {
 constexpr int64_t kBlock = 32;
 constexpr int32_t kSignedZero = 32768;  // signed sums are moved up by it, to compare as unsigned ones do
 
-// Centers of lists as 16-bit integers: eight lists and two coordinates side by side.
-//   base of a list = <q, c> + offset            what its vectors' scores start from
+// Centers c of lists around their middle m, as 8-bit integers: eight lists and four coordinates side by side.
+//   base of a list = <q, c - m> + offset        what its vectors' scores start from, but for <q, m>
 //   rank of a list = its base + |q| spread      the best are probed
+// Where distances count, q is what a query has beyond m.
 struct Lists {
     int64_t count, dimensions;
-    const int16_t* coarse;  // (ceil(L / 8), ceil(d / 2), 8, 2)
-    float unit;             // of the integers
-    const float* spreads;   // (L,)
-    const float* offsets;   // (L,)
-    float largest_offset;   // in size
+    const int8_t* coarse;    // (ceil(L / 8), ceil(d / 4), 8, 4)  at most 64 in size
+    const uint16_t* starts;  // (ceil(L / 8), 8, 2)  what sums start from: queries are 128 too large
+    float unit;              // of the integers
+    float longest_query;     // as integers, so that no sum with a list leaves 16 bits
+    const float* centers;    // (L, d) c - m where integers are too coarse to start scores from, or null
+    const float* middle;     // (d,)
+    const float* spreads;    // (L,)
+    const float* offsets;    // (L,)
+    float largest_base;      // for a query of length 1, but for the offset, ...
+    float largest_offset;    // ... which is at most so large
     // Of the differences between rows' scores and their base, for a query of length 1: the variance that codes bring,
     // and mean and variance of the biases.
     const float *energies, *bias_means, *bias_variances;  // (L,)
@@ -141,9 +147,12 @@ struct SearchKernels {
     void (*round_query)(const float* query, int64_t d, float scale, int16_t* words);
     // x M for a (d, d) matrix.
     void (*turn_query)(const float* matrix, const float* query, int64_t d, float* out);
+    // The same in 8 bits, 128 too large, for products with lists; returns their unit.
+    float (*round_to_bytes)(const float* query, int64_t d, float length, float longest, uint8_t* bytes);
+    float (*product)(const float* a, const float* b, int64_t d);
     // Sums (L to 8) with every list of one query, or of four, in whole numbers.
-    void (*score_lists)(const Lists& lists, const int16_t* const* queries, int32_t* const* sums);
-    void (*score_lists_for_four)(const Lists& lists, const int16_t* const* queries, int32_t* const* sums);
+    void (*score_lists)(const Lists& lists, const uint8_t* const* queries, int32_t* const* sums);
+    void (*score_lists_for_four)(const Lists& lists, const uint8_t* const* queries, int32_t* const* sums);
     // Integers in the order of the lists' ranks (L to 8), and one that more than `wanted` of them are likely to be
     // above.
     int32_t (*rank_lists)(const Lists& lists, const int32_t* sums, float unit, float length, int64_t wanted,

@@ -82,3 +82,21 @@ def scalar_loss(values, weights, levels):
     """Weighted squared distance of values to their nearest level."""
     gaps = np.abs(np.asarray(values, np.float64)[:, None] - np.asarray(levels, np.float64)[None])
     return float((np.asarray(weights, np.float64) * gaps.min(axis=1) ** 2).sum())
+
+
+def exact(vectors, queries, metric, k):
+    """Scores and rows by brute force in float64, best first, ties to the lower row."""
+    vectors, queries = vectors.astype(np.float64), queries.astype(np.float64)
+    if metric == "cosine":
+        vectors, queries = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (vectors, queries))
+    scores = queries @ vectors.T
+    if metric == "euclidean":
+        scores = -np.square(queries[:, None] - vectors[None]).sum(axis=2)
+    rows = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    best = np.take_along_axis(scores, rows, axis=1)
+    return (-best if metric == "euclidean" else best), rows
+
+
+def recall(found, truth):
+    """The share of true rows that were found."""
+    return np.mean([len(np.intersect1d(a, b)) / len(b) for a, b in zip(found, truth, strict=True)])

@@ -3,7 +3,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_index import METRICS, exact, recall
+from reference import exact, recall
+from test_index import METRICS
 
 import pcpq
 from pcpq import _core

@@ -2,6 +2,7 @@ import threading
 
 import numpy as np
 import pytest
+from reference import exact, recall
 
 import pcpq
 from pcpq import _core
@@ -17,23 +18,6 @@ def data():
     vectors *= generator.lognormal(sigma=0.3, size=(4000, 1))
     queries = vectors[generator.integers(4000, size=60)] + 0.3 * generator.normal(size=(60, 20))
     return vectors.astype(np.float32), queries.astype(np.float32)
-
-
-def exact(vectors, queries, metric, k):
-    """Scores and rows by brute force in float64, best first, ties to the lower row."""
-    vectors, queries = vectors.astype(np.float64), queries.astype(np.float64)
-    if metric == "cosine":
-        vectors, queries = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (vectors, queries))
-    scores = queries @ vectors.T
-    if metric == "euclidean":
-        scores = -np.square(queries[:, None] - vectors[None]).sum(axis=2)
-    rows = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-    best = np.take_along_axis(scores, rows, axis=1)
-    return (-best if metric == "euclidean" else best), rows
-
-
-def recall(found, truth):
-    return np.mean([len(np.intersect1d(a, b)) / len(b) for a, b in zip(found, truth, strict=True)])
 
 
 @pytest.mark.parametrize("metric", METRICS)

@@ -12,6 +12,7 @@ ORDER = [
     "parallel",
     "streams",
     "partition",
+    "coarse",
     "sections",
     "clustering",
     "quantizers.loss",

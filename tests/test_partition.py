@@ -1,20 +1,9 @@
 """Lists: how they are trained, and which of them a query probes."""
 
 import numpy as np
-import pytest
 
-import pcpq
 from pcpq import partition
 from pcpq.datasets import load_words
-
-
-def unequal_crowds(seed=3, n=6000, dimensions=12):
-    """Vectors around a few places, most of them around the first."""
-    generator = np.random.default_rng(seed)
-    places = generator.normal(size=(8, dimensions))
-    share = 0.5 ** np.arange(8)
-    chosen = generator.choice(8, size=n, p=share / share.sum())
-    return (places[chosen] + 0.4 * generator.normal(size=(n, dimensions))).astype(np.float32)
 
 
 def fullness(vectors, lists):
@@ -45,28 +34,6 @@ def test_short_vectors_do_not_gather_in_one_list(monkeypatch):
     assert fullness(vectors, lists) < 1.2 * fullness(vectors, plain)
 
 
-@pytest.mark.parametrize("metric", ["dot", "euclidean"])
-def test_a_search_probes_the_lists_whose_best_row_may_score_highest(metric):
-    vectors = unequal_crowds()
-    queries = unequal_crowds(seed=4, n=50)
-    probes, k = 4, 10
-    index = pcpq.build(vectors, metric=metric, n_lists=60, keep="float32")
-    lists = index._trained.partition
-    unit = index._trained.unit
-    asked = queries / np.float32(index._trained.query_unit)
-    ranks = asked @ lists.centers.T + lists.offsets
-    ranks += np.linalg.norm(asked, axis=1, keepdims=True) * lists.spreads
-    probed = np.argsort(-ranks, axis=1)[:, :probes]
-    homes = lists.assign((vectors / unit).astype(np.float32))
-    found = index.search(queries, k, probes=probes, rerank=len(vectors)).ids
-    for query, own, ids in zip(queries, probed, found, strict=True):
-        rows = np.flatnonzero(np.isin(homes, own))
-        scores = vectors[rows] @ query
-        if metric == "euclidean":
-            scores -= 0.5 * np.square(vectors[rows]).sum(axis=1)
-        assert set(ids) == set(rows[np.argsort(-scores)[:k]])
-
-
 def test_every_other_row_is_half_of_them():
     rows = np.arange(14, dtype=np.float32).reshape(7, 2)
     half = partition.EveryOther(rows)
@@ -76,7 +43,7 @@ def test_every_other_row_is_half_of_them():
 
 
 def test_there_are_as_many_lists_as_vectors_at_most():
-    vectors = unequal_crowds(n=5)
+    vectors = np.random.default_rng(3).normal(size=(5, 12)).astype(np.float32)
     lists = partition.fit_partition(vectors, 60, "dot", np.random.default_rng(0), 1)
     assert len(lists) == 5
     assert sorted(lists.assign(vectors)) == [0, 1, 2, 3, 4]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,8 +32,6 @@ LISTS_AT_ONCE = 4
 # So few lists need no order, and how often a direction of large spread is improved.
 CLOSE_LISTS = 4
 SPREAD_ROUNDS = 10
-# Integers of coarse centers; with those of a query, by Cauchy and Schwarz, sums stay within 32 bits.
-LARGEST_INTEGER = 32_700
 
 
 class Vectors(Protocol):
@@ -47,7 +46,10 @@ class Vectors(Protocol):
 
 @dataclass(frozen=True)
 class Partition:
-    """Lists around centers. A query ranks them by <q, c> + offset + |q| spread."""
+    """Lists around centers c, which have a middle m. A query ranks them by <q, c - m> + offset + |q| spread.
+
+    Where distances count, q is what a query has beyond m.
+    """
 
     centers: Float32Array  # (L, d)
     spreads: Float32Array  # (L,)  how far above its center's a list's best score may be
@@ -56,22 +58,15 @@ class Partition:
     def __len__(self) -> int:
         return len(self.centers)
 
+    @cached_property
+    def middle(self) -> Float32Array:
+        """(d,) what the centers have in common."""
+        middle: Float32Array = self.centers.mean(axis=0)
+        return middle
+
     def assign(self, rows: Float32Array, threads: int | None = None) -> NDArray[np.int32]:
         """(n,) the list of the nearest center for every row."""
         return nearest_centers(rows, self.centers, threads)[0]
-
-    def coarse(self) -> tuple[NDArray[np.int16], float]:
-        """Centers as integers, eight lists and two coordinates side by side, and their unit.
-
-        (ceil(L / 8), ceil(d / 2), 8, 2): one load holds two coordinates of eight lists.
-        """
-        n, d = self.centers.shape
-        longest = float(np.linalg.norm(self.centers, axis=1).max())
-        unit = longest / LARGEST_INTEGER if longest > 0 else 1.0
-        padded = np.zeros(((n + 7) // 8 * 8, (d + 1) // 2 * 2), np.int16)
-        padded[:n, :d] = np.rint(self.centers / np.float32(unit))
-        groups = padded.reshape(-1, 8, padded.shape[1] // 2, 2)
-        return np.ascontiguousarray(groups.transpose(0, 2, 1, 3)), unit
 
 
 def fit_partition(
@@ -101,7 +96,8 @@ def fit_partition(
     order = neighbourly_order(centers)
     centers, spreads = centers[order], LIKELY_BEST * np.sqrt(squared_spreads / centers.shape[1])[order]
     if metric == "euclidean":
-        squares = np.einsum("ij,ij->i", centers, centers)
+        around = centers - centers.mean(axis=0)
+        squares = np.einsum("ij,ij->i", around, around)
         return Partition(centers, np.zeros_like(squares), -0.5 * squares)
     return Partition(centers, spreads.astype(np.float32), np.zeros(n_lists, np.float32))
 

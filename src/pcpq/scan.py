@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pcpq import _core
 from pcpq.arrays import Float32Array, Ids, slices
+from pcpq.coarse import Coarse
 from pcpq.codebooks import PackedCodes
 from pcpq.packing import Blocks
 from pcpq.parallel import available_threads, map_threads
@@ -80,16 +81,18 @@ class Snapshot:
     def searcher(self) -> Any:
         """Lists, codes and kept vectors in native hands."""
         trained, partition = self.trained, self.trained.partition
-        coarse, unit = partition.coarse()
-        largest = float(np.abs(partition.offsets).max())
+        keep = "none" if self.kept.shape[1] == 0 else self.kept.dtype.name
+        coarse = Coarse.of(partition)
+        # Bases by rounded centers may be larger than by the centers themselves.
+        largest, largest_offset = 2.0 * coarse.longest, float(np.abs(partition.offsets).max())
         shapes = self.spread.shapes(np.diff(self.blocks.rows), trained.dimensions)
         places = (self.blocks.rows, self.blocks.blocks)
-        lists = (coarse, unit, partition.spreads, partition.offsets, largest, shapes, *places)
+        centers = coarse.arguments(exact=keep == "none" or coarse.is_rough(shapes[0]))
+        lists = (centers, partition.spreads, partition.offsets, largest, largest_offset, shapes, *places)
 
         bias = (trained.bias_low, trained.bias_step, not trained.euclidean)
         codes = trained.codebooks.arguments(self.packed, self.lists, self.spread.reach, bias)
 
-        keep = "none" if self.kept.shape[1] == 0 else self.kept.dtype.name
         gains = None if self.gains is None else self.gains.view(np.uint16)
         kept = np.ascontiguousarray(self.kept).view(np.uint8)
         judged_by = (keep, kept, self.units, trained.euclidean, gains, self.biases, self.ids)

@@ -126,7 +126,7 @@ class Trained:
         decoded = self._decoded_residuals(codes, lists)
         bias: Any = codes.biases
         if self.euclidean:
-            anchors = rows - residuals
+            anchors = rows - residuals - self.partition.middle
             bias = -0.5 * np.einsum("ij,ij->i", residuals, residuals) - np.einsum("ij,ij->i", anchors, decoded)
         return Encoded(codes, decoded, bias)
 
