@@ -6,6 +6,7 @@
 Real vectors as far as they go. Beyond their number, new ones lie between a real one and one of its ten nearest
 neighbours: as near to others as real ones are, where copies with noise would gather around their originals. The
 local dimension (Levina and Bickel's estimate from 20 neighbours) says whether the set stays what it was.
+All sizes are tuned on one half of the queries, then timed in turns on the other.
 Results go to benchmarks/results/growth.json; with --rows the name says so.
 """
 
@@ -14,6 +15,9 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -76,51 +80,72 @@ def local_dimension(base: np.ndarray, generator: np.random.Generator) -> float:
     return float(1.0 / inverse.mean())
 
 
-def measure(base: np.ndarray, queries: np.ndarray) -> dict[str, Any]:
-    """Build, tune on even queries, time odd ones."""
+@dataclass
+class Grown:
+    """An index of some size, its chosen settings, and what was measured."""
+
+    row: dict[str, Any]
+    chosen: dict[str, Candidate]
+    top: np.ndarray  # of the reported queries
+    times: dict[str, list[float]] = field(default_factory=lambda: {mode: [] for mode in MODES})
+
+    def clock(self, queries: np.ndarray, mode: str) -> None:
+        """Once more."""
+        candidate = self.chosen[mode]
+        candidate.index.configure(candidate.setting)
+        self.times[mode].append(timed(candidate.index, queries, mode))
+
+    def report(self, queries: np.ndarray) -> dict[str, Any]:
+        """Time and recall on queries that settings were not chosen by."""
+        return {**self.row, **{mode: self._of(mode, queries) for mode in MODES}}
+
+    def _of(self, mode: str, queries: np.ndarray) -> dict[str, Any]:
+        index, setting = self.chosen[mode].index, self.chosen[mode].setting
+        index.configure(setting)
+        explained = index.index.explain(queries[0], probes=setting.width, rerank=setting.rerank)
+        return {
+            "probes": setting.width,
+            "rerank": setting.rerank,
+            "recall": round(shared_rows(index.search(queries), self.top), 4),
+            "microseconds": round(1e6 * float(np.median(self.times[mode])), 2),
+            "best_microseconds": round(1e6 * min(self.times[mode]), 2),
+            "rows_scanned": explained["rows_scanned"],
+        }
+
+
+def tuned(base: np.ndarray, queries: np.ndarray, dimension: float) -> Grown:
+    """Build, and tune on even queries."""
     index = Pcpq({}, None)
     start = time.perf_counter()
     index.build(base, "cosine")
     build_seconds = time.perf_counter() - start
     top, _ = true_neighbours(base, queries, 10)
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(cores)})
     sweep = Sweep(index, build_seconds, Queries(np.ascontiguousarray(queries[::2]), top[::2]))
-    found = [sweep.crossing(rerank, TARGET, np.inf) for rerank in RERANKS]
-    candidates = [candidate for candidate in found if candidate is not None]
-    for candidate in candidates:
-        sweep.clock_single(candidate)
-    reported = np.ascontiguousarray(queries[1::2])
-    tuned = {
-        mode: report(min(candidates, key=lambda c: c.seconds[mode]), reported, top[1::2], mode)
-        for mode in MODES
-    }
-    os.sched_setaffinity(0, cores)
+    with one_core():
+        found = [sweep.crossing(rerank, TARGET, np.inf) for rerank in RERANKS]
+        candidates = [candidate for candidate in found if candidate is not None]
+        for candidate in candidates:
+            sweep.clock_single(candidate)
+    chosen = {mode: min(candidates, key=lambda c, mode=mode: c.seconds[mode]) for mode in MODES}
     stats = index.index.stats()
-    return {
+    row = {
+        "local_dimension": round(dimension, 1),
         "n": len(base),
         "lists": stats["lists"],
         "bytes_a_vector": round(index.bytes_a_vector(), 1),
         "imbalance": round(stats["imbalance"], 3),
         "build_seconds": round(build_seconds, 1),
-        **tuned,
     }
+    return Grown(row, chosen, top[1::2])
 
 
-def report(candidate: Candidate, queries: np.ndarray, top: np.ndarray, mode: str) -> dict[str, Any]:
-    """Time and recall of a setting on queries that it was not chosen by."""
-    index, setting = candidate.index, candidate.setting
-    index.configure(setting)
-    times = [timed(index, queries, mode) for _ in range(ROUNDS)]
-    explained = index.index.explain(queries[0], probes=setting.width, rerank=setting.rerank)
-    return {
-        "probes": setting.width,
-        "rerank": setting.rerank,
-        "recall": round(shared_rows(index.search(queries), top), 4),
-        "microseconds": round(1e6 * float(np.median(times)), 2),
-        "best_microseconds": round(1e6 * min(times), 2),
-        "rows_scanned": explained["rows_scanned"],
-    }
+@contextmanager
+def one_core() -> Iterator[None]:
+    """The last of those there are."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})
+    yield
+    os.sched_setaffinity(0, cores)
 
 
 def main() -> None:
@@ -131,12 +156,18 @@ def main() -> None:
     options = parser.parse_args()
     generator = np.random.default_rng(0)
     data = load(data_folder(options.data), "glove", default_metric("glove"))
-    runs = []
+    indexes = []
     for n in options.rows or ROWS:
         base = grown(data.base, n, generator)
-        run = {"local_dimension": round(local_dimension(base, generator), 1), **measure(base, data.all_queries)}
-        print(run, flush=True)
-        runs.append(run)
+        indexes.append(tuned(base, data.all_queries, local_dimension(base, generator)))
+        print(indexes[-1].row, flush=True)
+    reported = np.ascontiguousarray(data.all_queries[1::2])
+    with one_core():  # in turns: the machine's moods are then the same for all sizes
+        for _ in range(ROUNDS):
+            for mode in MODES:
+                for index in indexes:
+                    index.clock(reported, mode)
+    runs = [index.report(reported) for index in indexes]
     growth = {}
     for mode in MODES:
         sizes = np.log([run["n"] for run in runs])
