@@ -32,15 +32,19 @@ LIST_FACTORS = (1.0, 1.5, 2.0, 3.0, 4.0)  # times the square root of the number 
 DEFAULT_FACTOR = 2.0
 
 
-def code(method: str, size: int, scales: int | None = None) -> Kind:
+def code(method: str, size: int, scales: int | None = None, centers: int = 16) -> Kind:
     """A quantizer as JSON."""
     found: Kind = {"method": method, "section_size": size}
+    if centers != 16:
+        found["n_centers"] = centers
     return found if scales is None else {**found, "n_scales": scales}
 
 
 CODES = (
     code("PQ", 2),
     code("PQ", 3),
+    code("PQ", 2, centers=8),
+    code("PQ", 4, centers=256),
     code("APQ", 2),
     code("QPCPQ", 4, 8),
     code("QPCPQ", 3, 8),

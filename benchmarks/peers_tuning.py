@@ -18,6 +18,9 @@ from peers_indexes import Contestant, Entry, K, Kind, Setting, label
 MODES = ("batch", "single")
 SINGLE_QUERIES = 250  # enough to rank settings; the reported times use all
 PATIENCE = 2.0  # a setting that takes this many times the best so far is not followed further
+# Times on a machine with other work are rough, so many settings that seem fast are timed again, in turns.
+RIVALS = 12
+DUEL_ROUNDS = 7
 
 
 @dataclass
@@ -244,11 +247,11 @@ class Tuner:
                     sweep.clock_single(fewer)
                     found.append(fewer)
 
-    def duel(self, mode: str, target: float, rounds: int = 3) -> Candidate:
-        """The five fastest once more, taking turns; the best median wins."""
-        rivals = self.leading(mode, target, 5)
+    def duel(self, mode: str, target: float) -> Candidate:
+        """The fastest once more, taking turns; the best median wins."""
+        rivals = self.leading(mode, target, RIVALS)
         times: list[list[float]] = [[] for _ in rivals]
-        for _ in range(rounds):
+        for _ in range(DUEL_ROUNDS):
             for rival, mine in zip(rivals, times, strict=True):
                 rival.index.configure(rival.setting)
                 mine.append(timed(rival.index, rival.index.prepare(self.queries.vectors), mode))

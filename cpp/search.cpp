@@ -129,10 +129,12 @@ void search(const SearchJob& job) {
     // New memory costs a query as much as its tables do, so a thread keeps what it works in, unless that is much.
     static thread_local Workspace lasting;
     Workspace passing;
-    const int64_t queries = std::min(job.n_queries, kQueriesTogether);
+    // In parts of one size: a small one would find few queries that share a list.
+    const int64_t parts = (job.n_queries + kQueriesTogether - 1) / kQueriesTogether;
+    const int64_t queries = parts ? (job.n_queries + parts - 1) / parts : 0;
     Workspace& work = QuerySearch::bytes(job, queries) <= kLastingBytes ? lasting : passing;
-    for (int64_t start = 0; start < job.n_queries; start += kQueriesTogether)
-        work.search(job, start, std::min(kQueriesTogether, job.n_queries - start));
+    for (int64_t start = 0; start < job.n_queries; start += queries)
+        work.search(job, start, std::min(queries, job.n_queries - start));
 }
 
 }  // namespace pcpq

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import FloatArray, as_vectors
+from pcpq.arrays import FloatArray, as_vectors, slices
 from pcpq.arrays import batches as slices_of
 
 # Elements of an iterable that are held to train on, and rows whatever their size.
 MOST_SEEN = 1 << 24
 LEAST_SEEN_ROWS = 4096
+# Given away at once.
+PIECE_BYTES = 1 << 22
+# Memory of this process alone, where the system asks.
+PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
 
 
 class Sample:
@@ -73,23 +79,15 @@ class Stream:
             if len(self.array) <= rows:
                 return Sample(self.array)
             return Sample(self.array, np.sort(generator.permutation(len(self.array))[:rows]))
-        seen = self._first_rows(rows)
-        self.rest = Again(seen, self.rest)
-        return Sample(seen[:rows])
-
-    def _first_rows(self, rows: int) -> FloatArray:
-        """The first batches of an iterable that make so many rows, as one array that grows where it lies."""
         first = next(self.rest, None)
         if first is None:
             raise ValueError("vectors are empty: the iterable has no batches")
-        seen: FloatArray = np.array(as_vectors(as_rows(first)))
-        rows = min(rows, max(MOST_SEEN // seen.shape[1], LEAST_SEEN_ROWS))
-        while len(seen) < rows and (batch := next(self.rest, None)) is not None:
-            more = as_vectors(as_rows(batch), dimensions=seen.shape[1])
-            start = len(seen)
-            seen.resize((start + len(more), seen.shape[1]), refcheck=False)
-            seen[start:] = more
-        return seen
+        batch = as_vectors(as_rows(first))
+        seen = Seen(min(rows, max(MOST_SEEN // batch.shape[1], LEAST_SEEN_ROWS)), batch)
+        while (left := seen.take(batch)) is None and (more := next(self.rest, None)) is not None:
+            batch = as_vectors(as_rows(more), dimensions=batch.shape[1])
+        self.rest = chain(seen.again(), () if left is None else (left,), self.rest)
+        return Sample(seen.rows[: seen.count])
 
     def batches(self, dimensions: int, threads: int) -> Iterator[FloatArray]:
         """All vectors, so many at a time that a batch for each thread fits the memory allowed."""
@@ -102,17 +100,32 @@ class Stream:
             raise ValueError("vectors are empty: the iterable has no batches")
 
 
-class Again:
-    """What was seen, given away, and then the rest."""
+class Seen:
+    """The first rows of an iterable, held in one array to train on and then given away piece by piece."""
 
-    def __init__(self, seen: FloatArray, rest: Iterator[Any]) -> None:
-        self.seen, self.rest = [seen], rest
+    def __init__(self, most: int, like: FloatArray) -> None:
+        # Pages that nobody wrote take no memory, and those of a mapping can be given back one by one.
+        row_bytes = like.shape[1] * like.itemsize
+        self._memory = mmap.mmap(-1, max(1, most * row_bytes), **PRIVATE)
+        self.rows: FloatArray = np.frombuffer(self._memory, like.dtype, most * like.shape[1]).reshape(most, -1)
+        self.count = 0
 
-    def __iter__(self) -> Iterator[Any]:
-        return self
+    def take(self, batch: FloatArray) -> FloatArray | None:
+        """Hold a batch; what there is no room for, perhaps nothing, comes back once it is full."""
+        some = batch[: len(self.rows) - self.count]
+        self.rows[self.count : self.count + len(some)] = some
+        self.count += len(some)
+        return batch[len(some) :] if self.count == len(self.rows) else None
 
-    def __next__(self) -> Any:
-        return self.seen.pop() if self.seen else next(self.rest)
+    def again(self) -> Iterator[FloatArray]:
+        """All rows, a piece at a time; who asks for the next has done with the one before."""
+        row_bytes, done = self.rows.strides[0], 0
+        for part in slices(self.count, max(1, PIECE_BYTES // row_bytes)):
+            yield self.rows[part]
+            end = part.stop * row_bytes // mmap.PAGESIZE * mmap.PAGESIZE
+            if end > done and hasattr(self._memory, "madvise"):
+                self._memory.madvise(mmap.MADV_DONTNEED, done, end - done)
+                done = end
 
 
 def _is_nested(vectors: Any) -> bool:

@@ -24,7 +24,7 @@ from pcpq.streams import Sample
 UNIT_ROWS = 16_384
 BIAS_ROWS = 20_000
 # Rows that a codebook for all lists is trained on, unless its quantizer asks for more.
-CODEBOOK_ROWS = 32_768
+CODEBOOK_ROWS = 16_384
 
 
 class Encoded(NamedTuple):
