@@ -10,6 +10,7 @@ import pyarrow.parquet
 import pytest
 
 import pcpq
+from pcpq import streams
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +42,33 @@ def test_arrow_in_all_its_forms_builds_what_the_array_builds(vectors, tmp_path):
         index = pcpq.build(source, metric="dot", n_lists=10)
         assert len(index) == len(vectors)
         assert np.array_equal(index.search(vectors[:20], probes=10).ids, expected.ids)
+
+
+@pytest.mark.parametrize("rows", [4095, 4096, 4097])
+def test_batches_around_the_end_of_what_is_trained_on_come_whole(rows, monkeypatch):
+    monkeypatch.setattr(streams, "MOST_SEEN", 0)
+    vectors = np.random.default_rng(4).normal(size=(9000, 3)).astype(np.float32)
+    batches = (vectors[i : i + rows] for i in range(0, len(vectors), rows))
+    index = pcpq.build(batches, metric="euclidean", keep="float32")
+    np.testing.assert_array_equal(index.reconstruct(np.arange(len(vectors))), vectors)
+
+
+def test_what_was_trained_on_is_given_back_piece_by_piece(monkeypatch):
+    monkeypatch.setattr(streams, "PIECE_BYTES", 1 << 16)
+    vectors = np.random.default_rng(5).normal(size=(20_000, 8)).astype(np.float32)
+    stream = streams.Stream(iter([vectors]))
+    stream.sample(len(vectors), np.random.default_rng(0))
+    pieces = list(stream.batches(8, threads=1))
+    assert len(pieces) > 5
+    if sys.platform == "linux":  # where pages can be given back
+        assert not any(piece[:1024].any() for piece in pieces[:-2])
+
+
+def test_batches_of_another_precision_keep_it():
+    wide = 1e6 * np.random.default_rng(6).normal(size=(300, 4)).astype(np.float32)
+    narrow = np.random.default_rng(7).normal(size=(300, 4)).astype(np.float16)
+    index = pcpq.build(iter([narrow, wide]), metric="dot", keep="float32")
+    np.testing.assert_allclose(index.reconstruct(np.arange(300, 600)), wide, rtol=1e-6)
 
 
 def test_a_slice_of_an_arrow_column_is_that_slice(vectors):

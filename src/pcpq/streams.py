@@ -84,9 +84,10 @@ class Stream:
             raise ValueError("vectors are empty: the iterable has no batches")
         batch = as_vectors(as_rows(first))
         seen = Seen(min(rows, max(MOST_SEEN // batch.shape[1], LEAST_SEEN_ROWS)), batch)
-        while (left := seen.take(batch)) is None and (more := next(self.rest, None)) is not None:
-            batch = as_vectors(as_rows(more), dimensions=batch.shape[1])
-        self.rest = chain(seen.again(), () if left is None else (left,), self.rest)
+        left = seen.take(batch)
+        while len(left) == 0 and not seen.is_full and (more := next(self.rest, None)) is not None:
+            left = seen.take(as_vectors(as_rows(more), dimensions=batch.shape[1]))
+        self.rest = chain(seen.again(), [left] if len(left) else [], self.rest)
         return Sample(seen.rows[: seen.count])
 
     def batches(self, dimensions: int, threads: int) -> Iterator[FloatArray]:
@@ -110,12 +111,18 @@ class Seen:
         self.rows: FloatArray = np.frombuffer(self._memory, like.dtype, most * like.shape[1]).reshape(most, -1)
         self.count = 0
 
-    def take(self, batch: FloatArray) -> FloatArray | None:
-        """Hold a batch; what there is no room for, perhaps nothing, comes back once it is full."""
-        some = batch[: len(self.rows) - self.count]
+    @property
+    def is_full(self) -> bool:
+        """Is there no more room?"""
+        return self.count == len(self.rows)
+
+    def take(self, batch: FloatArray) -> FloatArray:
+        """Hold what there is room for; the rest comes back, or all of it if it is of another precision."""
+        room = len(self.rows) - self.count if batch.dtype == self.rows.dtype else 0
+        some = batch[:room]
         self.rows[self.count : self.count + len(some)] = some
         self.count += len(some)
-        return batch[len(some) :] if self.count == len(self.rows) else None
+        return batch[len(some) :]
 
     def again(self) -> Iterator[FloatArray]:
         """All rows, a piece at a time; who asks for the next has done with the one before."""
