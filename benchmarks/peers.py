@@ -7,9 +7,9 @@
     python benchmarks/peers.py --data FOLDER --sets glove --rows 20000 --rounds 2     a quick try
 
 Everyone chooses kind, list count and search setting on one half of the queries and is reported on the other.
-There the width (lists to probe, nodes to visit) is set anew to just reach the target: halves differ in recall,
-and times are compared at equal recall. Then all run in turns, all queries at once ("batch") and one a call
-("single").
+There the width (lists to probe, nodes to visit) is set anew to just reach the target, and the candidates to
+re-rank in proportion: halves differ in recall, and times are compared at equal recall. Then all run in turns,
+all queries at once ("batch") and one a call ("single").
 Results go to benchmarks/results/peers_*.json; with --rows or another metric the name says so. Fewer than three
 rounds are a try: then everyone chooses from fewer kinds, list counts and settings, and the file says so too.
 """
@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ os.environ["MKL_NUM_THREADS"] = "1"
 
 import numpy as np
 from common import Data, data_folder, default_metric, environment, load, save, shared_rows
-from peers_indexes import Entry, codes_entries, entries
+from peers_indexes import Entry, K, Setting, codes_entries, entries
 from peers_tuning import MODES, Candidate, Queries, Sweep, Tuner, timed
 
 RESULTS = Path(__file__).parent / "results"
@@ -38,7 +38,6 @@ TARGETS = {"kept": [0.90, 0.95, 0.98], "codes": [0.85]}
 BATCH = 1000
 LIST_FACTORS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # times the square root of the number of rows
 TRY_FACTORS = (0.5, 1.0)
-MORE_CANDIDATES = 8  # times a tenth more, where the reported half needs them
 
 Chosen = dict[str, dict[tuple[str, float], Candidate]]  # by contestant, then by mode and target
 
@@ -93,17 +92,26 @@ def race(runners: dict[str, Candidate], queries: Queries, mode: str, rounds: int
 
 
 def settled(runner: Candidate, queries: Queries, target: float) -> Candidate:
-    """The same index with the smallest width that reaches the target here; more candidates if need be."""
+    """The same index with the smallest width that reaches the target here, and candidates in proportion."""
     sweep = Sweep(runner.index, runner.build_seconds, queries)
-    rerank = runner.setting.rerank
-    for _ in range(MORE_CANDIDATES):
-        found = sweep.crossing(rerank, target, np.inf)
-        if found is not None:
-            return replace(found, recall=runner.recall)
-        if rerank is None:
-            break
-        rerank += max(1, rerank // 10)
-    return runner
+    tuned = runner.setting
+
+    def setting(width: int) -> Setting:
+        rerank = tuned.rerank and max(K, round(tuned.rerank * width / tuned.width))
+        return Setting(width, rerank)
+
+    def reaches(width: int) -> bool:
+        return sweep.measure(setting(width))[0] >= target
+
+    low, high = runner.index.narrowest - 1, tuned.width
+    while not reaches(high):
+        if high == runner.index.widest:
+            return runner
+        low, high = high, min(2 * high, runner.index.widest)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reaches(middle) else (middle, high)
+    return replace(sweep.candidate(setting(high)), recall=runner.recall)
 
 
 def report(
@@ -111,7 +119,7 @@ def report(
 ) -> dict[str, Any]:
     """One target in one mode: everyone's time and recall on the reported queries."""
     rows = {}
-    tuned = {name: runner.setting.width for name, runner in runners.items()}
+    tuned = {name: runner.setting for name, runner in runners.items()}
     runners = {name: settled(runner, queries, target) for name, runner in runners.items()}
     times = race(runners, queries, mode, rounds)
     for name, runner in runners.items():
@@ -126,7 +134,7 @@ def report(
         code = index.code_bytes()
         rows[name] = {
             **runner.summary(),
-            "tuned_width": tuned[name],
+            "tuned": asdict(tuned[name]),
             "recall": round(shared_rows(found, queries.top), 4),
             "median_seconds": round(median, 6),
             "best_seconds": round(min(times[name]), 6),

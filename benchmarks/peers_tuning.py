@@ -176,7 +176,7 @@ class Tuner:
             key = (label(row["kind"]), row["lists"])
             if key not in sweeps:
                 sweeps[key] = self.built(row["kind"], row["lists"])
-            setting = Setting(row["tuned_width"], row["rerank"])
+            setting = Setting(**row["tuned"])
             sweeps[key].measure(setting)
             chosen[run["mode"], run["target"]] = sweeps[key].candidate(setting)
         return chosen

@@ -4,13 +4,16 @@
 
 namespace {
 
-constexpr float kGuessMore = 3.0f;  // times the candidates wanted ...
-constexpr float kGuessMost = 3.5f;  // ... to this many, is near enough
+// Guessed are these many times the candidates wanted, and some more rows: the fewer, the more they are off.
+constexpr float kGuessTimes = 1.4f;
+constexpr float kGuessMore = 60.0f;
+constexpr float kNearEnough = 1.15f;  // times as many
 constexpr int kGuessRounds = 16;
 
-// The share of a bell above z, and e^x, to a few hundredths of themselves.
+// The share above z of what is lighter at its ends than a bell (0.07 instead of 0.12 would make one), since residuals
+// of a list are about equally long; and e^x, to a few hundredths of itself.
 inline Floats share_above(Floats z) {
-    const Floats x = z * (broadcast(1.5976f) + broadcast(0.07056f) * z * z);
+    const Floats x = z * (broadcast(1.5976f) + broadcast(0.12f) * z * z);
     const Floats bounded = smaller(larger(x, broadcast(-80.0f)), broadcast(80.0f));
     const Floats power = as_floats(to_ints(bounded * broadcast(12102203.0f) + broadcast(1064866805.0f)));
     return divide_or_zero(broadcast(1.0f), broadcast(1.0f) + power);
@@ -35,10 +38,11 @@ inline float likely_threshold(const Lists& lists, const int32_t* chosen, const f
         second += counts[i] * (variance + above * above);
     }
     for (int64_t i = n; i < padded; i++) means[i] = inverses[i] = counts[i] = 0.0f;
-    if (total < 2.0f * kGuessMost * wanted) return -__builtin_inff();
+    const float least = kGuessTimes * wanted + kGuessMore, most = kNearEnough * least;
+    if (total < 2.0f * most) return -__builtin_inff();
     // Where it would be if all rows made one bell; then moved by what the share above it is off.
     const float deviation = __builtin_sqrtf(larger(second / total - first / total * (first / total), 0.0f));
-    const float goal = bell_place(0.5f * (kGuessMore + kGuessMost) * wanted / total);
+    const float goal = bell_place(0.5f * (least + most) / total);
     float guess = means[0] + first / total + goal * deviation;
     float low = -__builtin_inff(), high = __builtin_inff();
     for (int round = 0; round < kGuessRounds; round++) {
@@ -46,8 +50,8 @@ inline float likely_threshold(const Lists& lists, const int32_t* chosen, const f
         for (int64_t i = 0; i < padded; i += kLanes)
             sums = sums + load(counts + i) * share_above((broadcast(guess) - load(means + i)) * load(inverses + i));
         const float above = sum_of_lanes(sums);
-        if (above >= kGuessMore * wanted && above <= kGuessMost * wanted) return guess;
-        (above < kGuessMore * wanted ? high : low) = guess;
+        if (above >= least && above <= most) return guess;
+        (above < least ? high : low) = guess;
         guess += (goal - bell_place(larger(above, 0.1f) / total)) * deviation;
         if (!(guess > low && guess < high)) guess = 0.5f * (low + high);
     }
