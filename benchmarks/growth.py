@@ -36,7 +36,7 @@ RESULTS = Path(__file__).parent / "results"
 ROWS = (30_000, 100_000, 300_000, 1_000_000, 3_000_000)
 NEIGHBOURS = 30
 TARGET = 0.95
-RERANKS = (60, 80, 100, 140, 200)
+RERANKS = (60, 80, 100, 140, 200, 280, 400)
 ROUNDS = 7
 
 

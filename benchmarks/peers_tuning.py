@@ -17,6 +17,7 @@ from peers_indexes import Contestant, Entry, K, Kind, Setting, label
 
 MODES = ("batch", "single")
 SINGLE_QUERIES = 250  # enough to rank settings; the reported times use all
+SINGLE_CANDIDATES = 4  # of every index: the fastest at once need not be the fastest one by one
 PATIENCE = 2.0  # a setting that takes this many times the best so far is not followed further
 # Times on a machine with other work are rough, so many settings that seem fast are timed again, in turns.
 RIVALS = 12
@@ -195,7 +196,7 @@ class Tuner:
         return sweep
 
     def explore(self, sweep: Sweep, reranks: Iterable[int | None] | None = None) -> None:
-        """Find the crossings of one index; time the two fastest one query at a time too."""
+        """Find the crossings of one index; time the fastest one query at a time too."""
         for target, found in self.found.items():
             new = []
             for rerank in reranks or sweep.index.reranks[: self.depth]:
@@ -204,7 +205,7 @@ class Tuner:
                 if candidate is not None:
                     new.append(candidate)
             new.sort(key=lambda candidate: candidate.seconds["batch"])
-            for candidate in new[:2]:
+            for candidate in new[:SINGLE_CANDIDATES]:
                 sweep.clock_single(candidate)
             found += new
 

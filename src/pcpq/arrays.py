@@ -15,7 +15,7 @@ Ids = NDArray[np.int64]
 
 # A batch is converted, checked and encoded at once: large enough that Python does not show, small enough
 # that all threads together stay under 256 MB at some 30 bytes an element.
-BATCH_ELEMENTS = 1 << 18
+BATCH_ELEMENTS = 1 << 19
 ALL_BATCHES_ELEMENTS = 5 << 20
 
 # Working values beyond this would overflow float32 when squared and summed.
