@@ -18,7 +18,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,9 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # threads are pcpq's own
 
 import numpy as np
 from common import best_rows, data_folder, default_metric, environment, load, save, shared_rows
-from peers import settled
+from peers import race, settled
 from peers_indexes import Pcpq
-from peers_tuning import MODES, Candidate, Queries, Sweep, timed
+from peers_tuning import MODES, Candidate, Queries, Sweep
 
 import pcpq
 
@@ -85,38 +85,28 @@ def local_dimension(base: np.ndarray, generator: np.random.Generator) -> float:
 
 @dataclass
 class Grown:
-    """An index of some size, its chosen settings, and what was measured."""
+    """An index of some size and its chosen settings."""
 
     row: dict[str, Any]
     chosen: dict[str, Candidate]
-    top: np.ndarray  # of the reported queries
-    times: dict[str, list[float]] = field(default_factory=lambda: {mode: [] for mode in MODES})
+    reported: Queries
 
-    def clock(self, queries: np.ndarray, mode: str) -> None:
-        """Once more."""
-        candidate = self.chosen[mode]
-        candidate.index.configure(candidate.setting)
-        self.times[mode].append(timed(candidate.index, queries, mode))
-
-    def settle(self, queries: np.ndarray) -> None:
+    def settle(self) -> None:
         """Reach the target on the reported queries too."""
         for mode, candidate in self.chosen.items():
-            self.chosen[mode] = settled(candidate, Queries(queries, self.top), TARGET)
+            self.chosen[mode] = settled(candidate, self.reported, TARGET)
 
-    def report(self, queries: np.ndarray) -> dict[str, Any]:
+    def report(self, mode: str, seconds: list[float]) -> dict[str, Any]:
         """Time and recall on queries that settings were not chosen by."""
-        return {**self.row, **{mode: self._of(mode, queries) for mode in MODES}}
-
-    def _of(self, mode: str, queries: np.ndarray) -> dict[str, Any]:
-        index, setting = self.chosen[mode].index, self.chosen[mode].setting
+        index, setting, queries = self.chosen[mode].index, self.chosen[mode].setting, self.reported.vectors
         index.configure(setting)
         explained = index.index.explain(queries[0], probes=setting.width, rerank=setting.rerank)
         return {
             "probes": setting.width,
             "rerank": setting.rerank,
-            "recall": round(shared_rows(index.search(queries), self.top), 4),
-            "microseconds": round(1e6 * float(np.median(self.times[mode])), 2),
-            "best_microseconds": round(1e6 * min(self.times[mode]), 2),
+            "recall": round(shared_rows(index.search(queries), self.reported.top), 4),
+            "microseconds": round(1e6 * float(np.median(seconds)) / len(queries), 2),
+            "best_microseconds": round(1e6 * min(seconds) / len(queries), 2),
             "rows_scanned": explained["rows_scanned"],
         }
 
@@ -144,7 +134,7 @@ def tuned(base: np.ndarray, queries: np.ndarray, dimension: float) -> Grown:
         "imbalance": round(stats["imbalance"], 3),
         "build_seconds": round(build_seconds, 1),
     }
-    return Grown(row, chosen, top[1::2])
+    return Grown(row, chosen, Queries(np.ascontiguousarray(queries[1::2]), top[1::2]))
 
 
 @contextmanager
@@ -169,15 +159,15 @@ def main() -> None:
         base = grown(data.base, n, generator)
         indexes.append(tuned(base, data.all_queries, local_dimension(base, generator)))
         print(indexes[-1].row, flush=True)
-    reported = np.ascontiguousarray(data.all_queries[1::2])
-    with one_core():  # in turns: the machine's moods are then the same for all sizes
+    runs = [dict(index.row) for index in indexes]
+    with one_core():
         for index in indexes:
-            index.settle(reported)
-        for _ in range(ROUNDS):
-            for mode in MODES:
-                for index in indexes:
-                    index.clock(reported, mode)
-    runs = [index.report(reported) for index in indexes]
+            index.settle()
+        for mode in MODES:  # in turns: the machine's moods are then the same for all sizes
+            runners = {str(index.row["n"]): index.chosen[mode] for index in indexes}
+            times = race(runners, indexes[0].reported, mode, ROUNDS)
+            for run, index in zip(runs, indexes, strict=True):
+                run[mode] = index.report(mode, times[str(run["n"])])
     growth = {}
     for mode in MODES:
         sizes = np.log([run["n"] for run in runs])

@@ -93,25 +93,14 @@ def race(runners: dict[str, Candidate], queries: Queries, mode: str, rounds: int
 
 def settled(runner: Candidate, queries: Queries, target: float) -> Candidate:
     """The same index with the smallest width that reaches the target here, and candidates in proportion."""
-    sweep = Sweep(runner.index, runner.build_seconds, queries)
-    tuned = runner.setting
+    sweep, tuned = Sweep(runner.index, runner.build_seconds, queries), runner.setting
 
-    def setting(width: int) -> Setting:
+    def in_proportion(width: int) -> Setting:
         rerank = tuned.rerank and max(K, round(tuned.rerank * width / tuned.width))
         return Setting(width, rerank)
 
-    def reaches(width: int) -> bool:
-        return sweep.measure(setting(width))[0] >= target
-
-    low, high = runner.index.narrowest - 1, tuned.width
-    while not reaches(high):
-        if high == runner.index.widest:
-            return runner
-        low, high = high, min(2 * high, runner.index.widest)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reaches(middle) else (middle, high)
-    return replace(sweep.candidate(setting(high)), recall=runner.recall)
+    found = sweep.smallest(in_proportion, tuned.width, target, np.inf)
+    return runner if found is None else replace(found, recall=runner.recall)
 
 
 def report(

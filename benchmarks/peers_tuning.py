@@ -7,7 +7,7 @@ bisection: a grid as fine as a grid can be, so that nobody pays for recall that 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,18 +91,24 @@ class Sweep:
 
     def crossing(self, rerank: int | None, target: float, limit: float) -> Candidate | None:
         """The smallest width that reaches the target, unless it takes longer than the limit."""
-        low, high = self.index.narrowest - 1, self.index.narrowest
-        while self.measure(Setting(high, rerank))[0] < target:
-            if high >= self.index.widest or self.seen[Setting(high, rerank)][1] > limit:
+        return self.smallest(lambda width: Setting(width, rerank), self.index.narrowest, target, limit)
+
+    def smallest(
+        self, setting_of: Callable[[int], Setting], start: int, target: float, limit: float
+    ) -> Candidate | None:
+        """The same where the width says how many to re-rank; looked for from `start` on."""
+        low, high = self.index.narrowest - 1, start
+        while self.measure(setting_of(high))[0] < target:
+            if high >= self.index.widest or self.seen[setting_of(high)][1] > limit:
                 return None
             low, high = high, min(2 * high, self.index.widest)
         while high - low > 1:
             middle = (low + high) // 2
-            if self.measure(Setting(middle, rerank))[0] < target:
+            if self.measure(setting_of(middle))[0] < target:
                 low = middle
             else:
                 high = middle
-        return self.candidate(Setting(high, rerank))
+        return self.candidate(setting_of(high))
 
     def trimmed(self, setting: Setting, target: float) -> Candidate | None:
         """The same width with the fewest candidates that still reach the target, if they can be fewer."""

@@ -39,7 +39,7 @@ Coding coding_named(const std::string& name) {
     throw nb::value_error(("unknown coding " + name).c_str());
 }
 
-// Arrays of an index, in the order of `Snapshot.arguments`.
+// Arrays of an index, in the order of `Snapshot.searcher`.
 using CoarseArrays =
     std::tuple<Array<const int8_t, 4>, Array<const uint16_t, 3>, float, float, Maybe<const float, 2>, Rows<float>>;
 using ListArrays = std::tuple<CoarseArrays, Rows<float>, Rows<float>, float, float, Array<const float, 2>,

@@ -90,12 +90,11 @@ inline uint32_t bits_of_low_high(Words low, Words high) {
     return static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_packs_epi16(low.v, high.v)));
 }
 
-// Four unsigned numbers times the four signed ones of each of eight lists, added up by pairs: multiply_pairs of lists.
-inline Words multiply_four(const uint8_t* four, const int8_t* lists) {
-    int32_t all;
-    __builtin_memcpy(&all, four, sizeof all);
-    const __m256i values = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lists));
-    return {_mm256_maddubs_epi16(_mm256_set1_epi32(all), values)};
+// The same four bytes eight times.
+inline Bytes repeat_four(const uint8_t* p) {
+    int32_t four;
+    __builtin_memcpy(&four, p, sizeof four);
+    return {_mm256_set1_epi32(four)};
 }
 // Words 2i and 2i + 1 together, as signed numbers.
 inline void store_pair_sums(int32_t* p, Words a) {

@@ -106,13 +106,10 @@ inline uint32_t bits_of_low_high(Words low, Words high) {
     return bits;
 }
 
-inline Words multiply_four(const uint8_t* four, const int8_t* lists) {
-    Words sums;
-    for (int i = 0; i < 16; i++) {
-        const uint8_t* pair = four + i % 2 * 2;
-        sums.v[i] = static_cast<uint16_t>(pair[0] * lists[2 * i] + pair[1] * lists[2 * i + 1]);
-    }
-    return sums;
+inline Bytes repeat_four(const uint8_t* p) {
+    Bytes out;
+    for (int i = 0; i < 32; i++) out.v[i] = p[i % 4];
+    return out;
 }
 inline void store_pair_sums(int32_t* p, Words a) {
     for (int i = 0; i < 8; i++) p[i] = static_cast<int16_t>(static_cast<uint16_t>(a.v[2 * i] + a.v[2 * i + 1]));

@@ -2,7 +2,8 @@
 
 namespace {
 
-constexpr float kListsMore = 1.5f;  // than wanted, at a first look
+constexpr float kListsMore = 1.5f;       // than wanted, at a first look
+constexpr float kSmallestUnit = 1e-30f;  // of a query: what is less is nothing, and its inverse would not be finite
 
 // A query as whole numbers of 1 / scale, eight at a time: `words` has room for d rounded up to 16, zeros at the end.
 inline void round_query(const float* query, int64_t d, float scale, int16_t* words) {
@@ -21,15 +22,12 @@ inline float round_to_bytes(const float* query, int64_t d, float length, float l
     float largest = greatest_lane(sizes);
     for (int64_t i = whole; i < d; i++) largest = larger(largest, __builtin_fabsf(query[i]));
     const float unit = larger(length / longest, largest / 127.0f);
-    if (!(unit > 0.0f && unit < __builtin_inff())) {
-        for (int64_t i = 0; i < (d + 3) / 4 * 4; i++) bytes[i] = 128;
-        return 0.0f;
-    }
-    const Floats scale = broadcast(1.0f / unit), middle = broadcast(128.0f);
+    const float scale = unit > kSmallestUnit ? 1.0f / unit : 0.0f;
+    const Floats scales = broadcast(scale), middle = broadcast(128.0f);
     int64_t i = 0;
     for (; i + 2 * kLanes <= d; i += 2 * kLanes)
-        store_bytes(bytes + i, load(query + i) * scale + middle, load(query + i + kLanes) * scale + middle);
-    for (; i < d; i++) bytes[i] = static_cast<uint8_t>(__builtin_lrintf(query[i] * (1.0f / unit) + 128.0f));
+        store_bytes(bytes + i, load(query + i) * scales + middle, load(query + i + kLanes) * scales + middle);
+    for (; i < d; i++) bytes[i] = static_cast<uint8_t>(__builtin_lrintf(query[i] * scale + 128.0f));
     for (; i < (d + 3) / 4 * 4; i++) bytes[i] = 128;
     return unit;
 }
@@ -47,15 +45,16 @@ inline float product(const float* a, const float* b, int64_t d) {
 template <int Groups, int Q>
 inline void score_groups(const Lists& lists, int64_t group, const uint8_t* const* queries, int32_t* const* sums) {
     const int64_t fours = (lists.dimensions + 3) / 4;
-    const int8_t* row = lists.coarse + group * fours * 32;
+    const auto* row = reinterpret_cast<const uint8_t*>(lists.coarse) + group * fours * 32;
     Words sum[Groups][Q];
 #pragma GCC unroll 8
     for (int i = 0; i < Groups * Q; i++) sum[i / Q][i % Q] = load_words(lists.starts + (group + i / Q) * 16);
     for (int64_t t = 0; t < fours; t++) {
 #pragma GCC unroll 8
-        for (int i = 0; i < Groups * Q; i++)
-            sum[i / Q][i % Q] =
-                sum[i / Q][i % Q] + multiply_four(queries[i % Q] + 4 * t, row + (i / Q * fours + t) * 32);
+        for (int i = 0; i < Groups * Q; i++) {
+            const Bytes values = load_bytes(row + (i / Q * fours + t) * 32);
+            sum[i / Q][i % Q] = sum[i / Q][i % Q] + multiply_pairs(repeat_four(queries[i % Q] + 4 * t), values);
+        }
     }
 #pragma GCC unroll 8
     for (int i = 0; i < Groups * Q; i++) store_pair_sums(sums[i % Q] + (group + i / Q) * 8, sum[i / Q][i % Q]);

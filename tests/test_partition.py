@@ -1,4 +1,4 @@
-"""Lists: how they are trained, and which of them a query probes."""
+"""Lists: how they are trained."""
 
 import numpy as np
 

@@ -40,18 +40,19 @@ class Coarse:
     starts: NDArray[np.uint16]  # (G, 8, 2)  what sums of a list start from: queries are QUERY_ZERO too large
     unit: float
     longest_query: float  # in integers
+    longest: float  # how far a center lies from the middle
     centers: Float32Array  # (L, d)  as they are
     middle: Float32Array  # (d,)
 
     @classmethod
     def of(cls, partition: Partition) -> Coarse:
         """Without the middle, what all centers have in common costs no precision."""
-        centers = partition.centers - partition.middle
+        centers = partition.around
         n, d = centers.shape
-        longest, largest = np.linalg.norm(centers, axis=1).max(), np.abs(centers).max()
+        longest, largest = float(np.linalg.norm(centers, axis=1).max()), float(np.abs(centers).max())
         # Half of the bits for queries; more if there are so many coordinates that rounding adds much length.
         length = min(LARGEST_SUM**0.5, LARGEST_SUM / d**0.5)
-        unit = float(max(longest / length, largest / LARGEST_CENTER)) or 1.0
+        unit = max(longest / length, largest / LARGEST_CENTER) or 1.0
         padded = np.zeros(((n + 7) // 8 * 8, (d + 3) // 4 * 4), np.int8)
         padded[:n, :d] = np.rint(centers / np.float32(unit))
         groups = padded.reshape(-1, 8, padded.shape[1] // 4, 4)
@@ -63,14 +64,10 @@ class Coarse:
             (-QUERY_ZERO * sums).astype(np.uint16),
             unit,
             float(longest_query),
+            longest,
             centers,
             partition.middle,
         )
-
-    @property
-    def longest(self) -> float:
-        """How far a center lies from the middle."""
-        return float(np.linalg.norm(self.centers, axis=1).max())
 
     def is_rough(self, variances: Float32Array) -> bool:
         """Whether rounding matters beside (L,) variances of scores within lists, for a query of length 1."""

@@ -40,8 +40,6 @@ METRICS = ("dot", "cosine", "euclidean")
 LEAST_TRAINING_ROWS = 65_536
 TRAINING_ROWS = 1 << 18
 LEAST_ROWS_A_LIST = 8
-# Rows after whose encoding threads have much memory to give back, before more is taken to pack codes.
-MANY_ROWS = 65_536
 
 Progress = Callable[[int, int | None], None]
 
@@ -127,8 +125,6 @@ class Index:
         count = builder.count - start
         given = np.arange(self._next_id, self._next_id + count) if ids is None else as_ids(ids, count)
         refuse_duplicates(given if before is None else np.concatenate([before.ids, given]))
-        if count >= MANY_ROWS:
-            _core.release_memory()
         self._snapshot = Snapshot.of(trained, *builder.finish(start, given))
         self._next_id = max(self._next_id, int(given.max()) + 1)
         return given

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -64,6 +64,11 @@ class Partition:
         middle: Float32Array = self.centers.mean(axis=0)
         return middle
 
+    @cached_property
+    def around(self) -> Float32Array:
+        """(L, d) the centers as seen from their middle."""
+        return self.centers - self.middle
+
     def assign(self, rows: Float32Array, threads: int | None = None) -> NDArray[np.int32]:
         """(n,) the list of the nearest center for every row."""
         return nearest_centers(rows, self.centers, threads)[0]
@@ -95,11 +100,11 @@ def fit_partition(
         crowding = (0.5 * (crowding + CROWDING * squared_spreads * fullness)).astype(np.float32)
     order = neighbourly_order(centers)
     centers, spreads = centers[order], LIKELY_BEST * np.sqrt(squared_spreads / centers.shape[1])[order]
+    partition = Partition(centers, spreads.astype(np.float32), np.zeros(n_lists, np.float32))
     if metric == "euclidean":
-        around = centers - centers.mean(axis=0)
-        squares = np.einsum("ij,ij->i", around, around)
-        return Partition(centers, np.zeros_like(squares), -0.5 * squares)
-    return Partition(centers, spreads.astype(np.float32), np.zeros(n_lists, np.float32))
+        squares = np.einsum("ij,ij->i", partition.around, partition.around)
+        return replace(partition, spreads=np.zeros_like(squares), offsets=-0.5 * squares)
+    return partition
 
 
 class EveryOther:
