@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import exact, recall
 
@@ -60,6 +60,7 @@ def test_a_search_probes_the_lists_whose_best_row_may_score_highest(metric, simd
         assert set(ids) == set(rows[np.argsort(-scores)[:k]])
 
 
+@settings(deadline=None)
 @given(
     d=st.sampled_from([1, 2, 3, 7, 64, 100, 1000, 70_000]),
     n=st.integers(1, 9),
