@@ -17,11 +17,12 @@ from peers_indexes import Contestant, Entry, K, Kind, Setting, label
 
 MODES = ("batch", "single")
 SINGLE_QUERIES = 250  # enough to rank settings; the reported times use all
-SINGLE_CANDIDATES = 4  # of every index: the fastest at once need not be the fastest one by one
 PATIENCE = 2.0  # a setting that takes this many times the best so far is not followed further
-# Times on a machine with other work are rough, so many settings that seem fast are timed again, in turns.
-RIVALS = 12
-DUEL_ROUNDS = 7
+# Other work on the machine slows it down for seconds, and with it all that one index does in the meantime. So
+# the fastest settings of every index are timed again, in turns: (rounds, how many stay for the next).
+NEAR = 1.5  # times the fastest: what may still win
+RIVALS_AN_INDEX = 4
+DUELS = ((3, 16), (5, 6), (9, 1))
 
 
 @dataclass
@@ -202,7 +203,7 @@ class Tuner:
         return sweep
 
     def explore(self, sweep: Sweep, reranks: Iterable[int | None] | None = None) -> None:
-        """Find the crossings of one index; time the fastest one query at a time too."""
+        """Find the crossings of one index, and time them one query at a time too."""
         for target, found in self.found.items():
             new = []
             for rerank in reranks or sweep.index.reranks[: self.depth]:
@@ -210,15 +211,22 @@ class Tuner:
                 candidate = sweep.crossing(rerank, target, PATIENCE * fastest)
                 if candidate is not None:
                     new.append(candidate)
-            new.sort(key=lambda candidate: candidate.seconds["batch"])
-            for candidate in new[:SINGLE_CANDIDATES]:
+            for candidate in new:
                 sweep.clock_single(candidate)
             found += new
 
     def leading(self, mode: str, target: float, count: int) -> list[Candidate]:
         """The fastest candidates, best first."""
-        timed_ones = [candidate for candidate in self.found[target] if mode in candidate.seconds]
-        return sorted(timed_ones, key=lambda candidate: candidate.seconds[mode])[:count]
+        return sorted(self.found[target], key=lambda candidate: candidate.seconds[mode])[:count]
+
+    def leading_of_each(self, mode: str, target: float, count: int) -> list[Candidate]:
+        """The fastest of every index, so many of each, unless they are far behind."""
+        everyone = self.leading(mode, target, len(self.found[target]))
+        by_index: dict[int, list[Candidate]] = {}
+        for candidate in everyone:
+            if candidate.seconds[mode] < NEAR * everyone[0].seconds[mode]:
+                by_index.setdefault(id(candidate.index), []).append(candidate)
+        return [candidate for mine in by_index.values() for candidate in mine[:count]]
 
     def leading_kinds(self) -> list[Kind]:
         """The two best kinds of every mode and target: the other list counts are tried with these only."""
@@ -240,14 +248,14 @@ class Tuner:
         wanted: dict[int, set[int]] = {}
         for target in self.found:
             for mode in MODES:
-                for candidate in self.leading(mode, target, 3):
+                for candidate in self.leading_of_each(mode, target, 1):
                     if (rerank := candidate.setting.rerank) is not None:
                         near = {round(rerank * share) for share in (0.6, 0.7, 0.85, 1.2, 1.4, 1.7)}
                         wanted.setdefault(id(candidate.index), set()).update(near)
         for key, reranks in wanted.items():
             self.explore(sweeps[key], sorted(rerank for rerank in reranks if rerank >= K))
         for target, found in self.found.items():
-            leaders = [each for mode in MODES for each in self.leading(mode, target, 2)]
+            leaders = [each for mode in MODES for each in self.leading_of_each(mode, target, 1)]
             for leader in leaders:
                 sweep = sweeps[id(leader.index)]
                 if (fewer := sweep.trimmed(leader.setting, target)) is not None:
@@ -255,15 +263,17 @@ class Tuner:
                     found.append(fewer)
 
     def duel(self, mode: str, target: float) -> Candidate:
-        """The fastest once more, taking turns; the best median wins."""
-        rivals = self.leading(mode, target, RIVALS)
-        times: list[list[float]] = [[] for _ in rivals]
-        for _ in range(DUEL_ROUNDS):
-            for rival, mine in zip(rivals, times, strict=True):
-                rival.index.configure(rival.setting)
-                mine.append(timed(rival.index, rival.index.prepare(self.queries.vectors), mode))
-        medians = [float(np.median(mine)) for mine in times]
-        return rivals[int(np.argmin(medians))]
+        """The fastest of every index once more, taking turns; the best medians stay, and the last one wins."""
+        rivals = self.leading_of_each(mode, target, RIVALS_AN_INDEX)
+        for rounds, stay in DUELS:
+            times: list[list[float]] = [[] for _ in rivals]
+            for _ in range(rounds):
+                for rival, mine in zip(rivals, times, strict=True):
+                    rival.index.configure(rival.setting)
+                    mine.append(timed(rival.index, rival.index.prepare(self.queries.vectors), mode))
+            order = np.argsort([np.median(mine) for mine in times])
+            rivals = [rivals[i] for i in order[:stay]]
+        return rivals[0]
 
     def best_recall(self) -> float:
         """The most that was reached, for targets that were not."""

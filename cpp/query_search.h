@@ -17,8 +17,6 @@
 namespace pcpq {
 namespace {
 
-constexpr int64_t kFetchedBytes = 4096;  // of the list that comes next
-
 // Room for n values, whatever they hold.
 template <class T>
 class Buffer {
@@ -190,8 +188,8 @@ public:
                 continue;
             }
             if (job.packed.own_books) make_table(job, i, 1);
-            if (i + 1 < count_) fetch_list(job, chosen_[i + 1]);
-            kernels().search.scan_list[0](job, chosen_[i], &self, starts_.data() + i);
+            const int32_t next = chosen_[std::min(i + 1, count_ - 1)];
+            kernels().search.scan_list[0](job, chosen_[i], next, &self, starts_.data() + i);
         }
     }
 
@@ -317,13 +315,6 @@ private:
     void make_table(const SearchJob& job, int64_t i, int64_t lists) {
         kernels().search.make_table(job.packed, chosen_[i], eta(job, i), length_, scan, table_.data());
         kernels().search.round_bases(bases_.data() + i, lists, scan, starts_.data() + i);
-    }
-
-    // The start of a list, so that it is there when its turn comes; the processor sees to the rest.
-    static void fetch_list(const SearchJob& job, int64_t list) {
-        const uint8_t* first = job.packed.blocks + job.lists.blocks[list] * job.packed.block_bytes;
-        const int64_t bytes = (job.lists.blocks[list + 1] - job.lists.blocks[list]) * job.packed.block_bytes;
-        for (int64_t at = 0; at < std::min(bytes, kFetchedBytes); at += 64) __builtin_prefetch(first + at);
     }
 
     // Row by row, with scores as they are.

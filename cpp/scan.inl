@@ -26,9 +26,17 @@ inline int place_of(int row) {
     return scaled ? (row & 7) | (row & 8) << 1 | (row & 16) >> 1 : row >> 1 | (row & 1) << 4;
 }
 
-// Loops over queries are unrolled, sums are locals: they must live in registers.
+// One query by itself waits for every list: line by line it asks for what comes next while it reads what is there.
+// Several queries read a list more than once, and lists in the order in which they lie.
 template <int Q>
-inline void sum_plain(const uint8_t* block, int64_t quads, Scan* const* scans, BlockSums* sums) {
+inline void ask_for(const uint8_t* line) {
+    if (Q == 1) __builtin_prefetch(line, 0, 2);  // into the second level: the first is full of what is being read
+}
+
+// Loops over queries are unrolled, sums are locals: they must live in registers. `ahead` has as many bytes as the
+// block.
+template <int Q>
+inline void sum_plain(const uint8_t* block, const uint8_t* ahead, int64_t quads, Scan* const* scans, BlockSums* sums) {
     const uint8_t* tables[Q];
     Words even[Q], odd[Q];
 #pragma GCC unroll 4
@@ -37,6 +45,7 @@ inline void sum_plain(const uint8_t* block, int64_t quads, Scan* const* scans, B
         even[q] = odd[q] = broadcast_word(0);
     }
     for (int64_t i = 0; i < quads * 64; i += 64) {
+        ask_for<Q>(ahead + i);
         const Bytes ab = load_bytes(block + i), cd = load_bytes(block + i + 32);
         const Bytes a = low_nibbles(ab), b = high_nibbles(ab), c = low_nibbles(cd), d = high_nibbles(cd);
 #pragma GCC unroll 4
@@ -59,7 +68,8 @@ inline void sum_plain(const uint8_t* block, int64_t quads, Scan* const* scans, B
 }
 
 template <int Q>
-inline void sum_scaled(const uint8_t* block, int64_t pairs, const uint8_t* steps, Scan* const* scans, BlockSums* sums) {
+inline void sum_scaled(const uint8_t* block, const uint8_t* ahead, int64_t pairs, const uint8_t* steps,
+                       Scan* const* scans, BlockSums* sums) {
     // Signed sums, moved up by 32,768 so that they compare as unsigned ones do.
     const uint8_t* tables[Q];
     Words first[Q], second[Q];
@@ -69,6 +79,7 @@ inline void sum_scaled(const uint8_t* block, int64_t pairs, const uint8_t* steps
         first[q] = second[q] = broadcast_word(kSignedZero);
     }
     for (int64_t i = 0; i < pairs; i++) {
+        ask_for<Q>(ahead + i * 64);
         const Bytes centers = load_bytes(block + i * 64), scales = load_bytes(block + i * 64 + 32);
         const Bytes a = low_nibbles(centers), b = high_nibbles(centers);
         const Bytes step_a = look_up(steps + i * 32, low_nibbles(scales));
@@ -133,13 +144,20 @@ struct Hits {
     }
 };
 
+// Where to read ahead: the list that comes next, or before, so that as many bytes as this one has are there.
+inline const uint8_t* bytes_ahead(const SearchJob& job, int64_t n_blocks, int64_t next) {
+    const int64_t last = job.lists.blocks[job.lists.count] - n_blocks, first = job.lists.blocks[next];
+    return job.packed.blocks + (first < last ? first : last) * job.packed.block_bytes;
+}
+
 // Adds the rows of one list that reach the thresholds of Q queries to their candidates.
 template <bool scaled, int Q>
-void scan_list(const SearchJob& job, int64_t list, Scan* const* scans, const int32_t* bases) {
+void scan_list(const SearchJob& job, int64_t list, int64_t next, Scan* const* scans, const int32_t* bases) {
     const int64_t first_block = job.lists.blocks[list], n_blocks = job.lists.blocks[list + 1] - first_block;
     const int64_t first_row = job.lists.rows[list], n_rows = job.lists.rows[list + 1] - first_row;
     const int64_t quads = table_sections(job.packed) / 4, pairs = (job.packed.sections + 1) / 2;
     const uint8_t* steps = reinterpret_cast<const uint8_t*>(of_list(job.packed, job.packed.steps, list, pairs * 32));
+    const uint8_t* ahead = bytes_ahead(job, n_blocks, next);
     Words limits[Q];
     Hits hits;
     for (int q = 0; q < Q; q++) {
@@ -149,15 +167,15 @@ void scan_list(const SearchJob& job, int64_t list, Scan* const* scans, const int
         __builtin_prefetch(best.scores + best.count, 1);
         __builtin_prefetch(best.rows + best.count, 1);
     }
-    for (int64_t b = 0; b < n_blocks; b++) {
+    for (int64_t b = 0; b < n_blocks; b++, ahead += job.packed.block_bytes) {
         uint32_t present = b + 1 < n_blocks || n_rows % kBlock == 0 ? ~0u : (1u << (n_rows % kBlock)) - 1;
         if (job.allowed) present &= job.allowed[first_block + b];
         const uint8_t* block = job.packed.blocks + (first_block + b) * job.packed.block_bytes;
         BlockSums sums[Q];
         if constexpr (scaled)
-            sum_scaled<Q>(block, pairs, steps, scans, sums);
+            sum_scaled<Q>(block, ahead, pairs, steps, scans, sums);
         else
-            sum_plain<Q>(block, quads, scans, sums);
+            sum_plain<Q>(block, ahead, quads, scans, sums);
         int count = hits.count;
 #pragma GCC unroll 4
         for (int q = 0; q < Q; q++) {
@@ -177,8 +195,8 @@ void scan_list(const SearchJob& job, int64_t list, Scan* const* scans, const int
 }
 
 template <int Q>
-void scan_any(const SearchJob& job, int64_t list, Scan* const* scans, const int32_t* bases) {
-    (job.packed.coding == Coding::scaled ? scan_list<true, Q> : scan_list<false, Q>)(job, list, scans, bases);
+void scan_any(const SearchJob& job, int64_t list, int64_t next, Scan* const* scans, const int32_t* bases) {
+    (job.packed.coding == Coding::scaled ? scan_list<true, Q> : scan_list<false, Q>)(job, list, next, scans, bases);
 }
 
 }  // namespace

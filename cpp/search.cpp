@@ -40,13 +40,15 @@ public:
     void run(const SearchJob& job, std::vector<QuerySearch>& searches, int64_t count) {
         sort_by_list(job, searches, count);
         const SearchKernels& level = kernels().search;
-        for (int64_t list = 0; list < job.lists.count; list++)
+        for (int64_t list = 0; list < job.lists.count; list++) {
+            const int64_t next = std::min(list + 1, job.lists.count - 1);
             for (int64_t i = starts_[list]; i < starts_[list + 1]; i += 4) {
                 const int64_t left = std::min<int64_t>(4, starts_[list + 1] - i);
                 Scan* scans[4];
                 for (int64_t t = 0; t < left; t++) scans[t] = &searches[visits_[i + t]].scan;
-                level.scan_list[left - 1](job, list, scans, bases_.data() + i);
+                level.scan_list[left - 1](job, list, next, scans, bases_.data() + i);
             }
+        }
     }
 
 private:

@@ -175,7 +175,8 @@ struct SearchKernels {
     float (*likely_threshold)(const Lists& lists, const int32_t* chosen, const float* bases, int64_t n, float length,
                               float bias_factor, float wanted, float* shapes);
     // Adds the rows of a list that reach their thresholds to the candidates of one query, or of two, three, four.
-    void (*scan_list[4])(const SearchJob& job, int64_t list, Scan* const* scans, const int32_t* bases);
+    // `next` is the list that comes after it.
+    void (*scan_list[4])(const SearchJob& job, int64_t list, int64_t next, Scan* const* scans, const int32_t* bases);
     // Scores of kept rows, larger is better.
     void (*kept_scores)(const Kept& kept, int64_t dimensions, const int32_t* rows, int64_t n, const Judge& judge,
                         double* scores);

@@ -18,6 +18,9 @@ Ids = NDArray[np.int64]
 BATCH_ELEMENTS = 1 << 19
 ALL_BATCHES_ELEMENTS = 5 << 20
 
+# Bytes that the processor reads at once.
+LINE = 64
+
 # Working values beyond this would overflow float32 when squared and summed.
 LARGEST = 1e15
 
@@ -92,6 +95,13 @@ def typical_unit(rows: FloatArray, name: str, numbers: NDArray[Any] | None = Non
     length = peak * np.sqrt(squares / len(rows))
     # 1 / unit must be a float32 too.
     return float(2.0 ** np.clip(np.floor(np.log2(length)), -125, 125))
+
+
+def empty_lines(count: int, size: int) -> NDArray[np.uint8]:
+    """(count, size) bytes that begin where a cache line does, so that a SIMD load needs one line, not two."""
+    room = np.empty(count * size + LINE, np.uint8)
+    start = -room.ctypes.data % LINE
+    return room[start : start + count * size].reshape(count, size)
 
 
 def slices(n: int, step: int) -> list[slice]:

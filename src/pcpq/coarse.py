@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import Float32Array
+from pcpq.arrays import Float32Array, empty_lines
 from pcpq.partition import Partition
 
 # Sums of products are 16 bits wide and may wrap on the way; only the last must fit, and by Cauchy and Schwarz
@@ -56,11 +56,13 @@ class Coarse:
         padded = np.zeros(((n + 7) // 8 * 8, (d + 3) // 4 * 4), np.int8)
         padded[:n, :d] = np.rint(centers / np.float32(unit))
         groups = padded.reshape(-1, 8, padded.shape[1] // 4, 4)
+        integers = empty_lines(*padded.shape).view(np.int8).reshape(len(groups), -1, 8, 4)
+        integers[:] = groups.transpose(0, 2, 1, 3)
         sums = groups.reshape(*groups.shape[:3], 2, 2).sum(axis=(2, 4), dtype=np.int64)
         rounded = np.sqrt((padded.astype(np.int64) ** 2).sum(axis=1).max())
         longest_query = max(LARGEST_SUM / max(rounded, 1.0) - 0.5 * d**0.5, 0.5)
         return cls(
-            np.ascontiguousarray(groups.transpose(0, 2, 1, 3)),
+            integers,
             (-QUERY_ZERO * sums).astype(np.uint16),
             unit,
             float(longest_query),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import Float32Array
+from pcpq.arrays import Float32Array, empty_lines
 from pcpq.packing import MOST_SECTIONS, Blocks, Bytes, pack_plain, pack_scaled, scale_steps, unpack
 from pcpq.parallel import map_threads
 from pcpq.partition import rows_by_list
@@ -111,7 +111,7 @@ class Codebooks:
             width = codes.centers.dtype.itemsize * codes.centers.shape[1]
             return PackedCodes(codes.centers.view(np.uint8).reshape(-1, width), codes.scales, bias_bytes)
         n_lists = len(blocks.rows) - 1
-        packed = np.empty((int(blocks.blocks[-1]), self._block_bytes()), np.uint8)
+        packed = empty_lines(int(blocks.blocks[-1]), self._block_bytes())
         first = 0
         while first < n_lists:
             # As many lists as make some rows, at least one.
