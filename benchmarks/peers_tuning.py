@@ -20,7 +20,7 @@ SINGLE_QUERIES = 250  # enough to rank settings; the reported times use all
 PATIENCE = 2.0  # a setting that takes this many times the best so far is not followed further
 # Other work on the machine slows it down for seconds, and with it all that one index does in the meantime. So
 # the fastest settings of every index are timed again, in turns: (rounds, how many stay for the next).
-NEAR = 1.5  # times the fastest: what may still win
+NEAR = 1.3  # times the fastest: what may still win
 RIVALS_AN_INDEX = 4
 DUELS = ((3, 16), (5, 6), (9, 1))
 
@@ -203,7 +203,7 @@ class Tuner:
         return sweep
 
     def explore(self, sweep: Sweep, reranks: Iterable[int | None] | None = None) -> None:
-        """Find the crossings of one index, and time them one query at a time too."""
+        """Find the crossings of one index, and time those one query at a time that may still win."""
         for target, found in self.found.items():
             new = []
             for rerank in reranks or sweep.index.reranks[: self.depth]:
@@ -211,13 +211,16 @@ class Tuner:
                 candidate = sweep.crossing(rerank, target, PATIENCE * fastest)
                 if candidate is not None:
                     new.append(candidate)
-            for candidate in new:
-                sweep.clock_single(candidate)
             found += new
+            fastest = min((each.seconds["batch"] for each in found), default=np.inf)
+            for candidate in new:
+                if candidate.seconds["batch"] < NEAR * fastest:
+                    sweep.clock_single(candidate)
 
     def leading(self, mode: str, target: float, count: int) -> list[Candidate]:
         """The fastest candidates, best first."""
-        return sorted(self.found[target], key=lambda candidate: candidate.seconds[mode])[:count]
+        timed_ones = [candidate for candidate in self.found[target] if mode in candidate.seconds]
+        return sorted(timed_ones, key=lambda candidate: candidate.seconds[mode])[:count]
 
     def leading_of_each(self, mode: str, target: float, count: int) -> list[Candidate]:
         """The fastest of every index, so many of each, unless they are far behind."""
@@ -250,7 +253,7 @@ class Tuner:
             for mode in MODES:
                 for candidate in self.leading_of_each(mode, target, 1):
                     if (rerank := candidate.setting.rerank) is not None:
-                        near = {round(rerank * share) for share in (0.6, 0.7, 0.85, 1.2, 1.4, 1.7)}
+                        near = {round(rerank * share) for share in (0.6, 0.75, 1.2, 1.5)}
                         wanted.setdefault(id(candidate.index), set()).update(near)
         for key, reranks in wanted.items():
             self.explore(sweeps[key], sorted(rerank for rerank in reranks if rerank >= K))

@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 
+#include <algorithm>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -76,6 +77,7 @@ Lists lists_from(const ListArrays& arrays, size_t dimensions) {
             offsets.data(),
             largest_base,
             largest_offset,
+            *std::max_element(spreads.data(), spreads.data() + n),
             shapes.data(),
             shapes.data() + n,
             shapes.data() + 2 * n,

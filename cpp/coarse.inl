@@ -85,17 +85,15 @@ inline int32_t rank_lists(const Lists& lists, const int32_t* sums, float unit, f
         return load(sums + i) * broadcast(unit) +
                (load(lists.offsets + i) + broadcast(length) * load(lists.spreads + i));
     };
-    Floats totals = broadcast(0.0f), squares = totals, sizes = totals;
+    const float largest = length * (lists.largest_base + lists.largest_spread) + lists.largest_offset;
+    const float scale = largest > 0.0f ? 0x1p30f / largest : 0.0f;
+    Floats totals = broadcast(0.0f), squares = totals;
     for (int64_t i = 0; i < whole; i += kLanes) {
         const Floats some = ranks(i);
         totals = totals + some;
         squares = squares + some * some;
-        sizes = larger(sizes, magnitude(some));
+        store(keys + i, to_ints(some * broadcast(scale)));
     }
-    float largest = greatest_lane(sizes);
-    for (int64_t i = whole; i < n; i++) largest = larger(largest, __builtin_fabsf(rank(i)));
-    const float scale = largest > 0.0f ? 0x1p30f / largest : 0.0f;
-    for (int64_t i = 0; i < whole; i += kLanes) store(keys + i, to_ints(ranks(i) * broadcast(scale)));
     for (int64_t i = whole; i < n; i++) keys[i] = static_cast<int32_t>(__builtin_lrintf(rank(i) * scale));
     for (int64_t i = n; i < (n + 7) / 8 * 8; i++) keys[i] = INT32_MIN;
     if (whole == 0) return INT32_MIN;

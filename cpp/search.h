@@ -25,6 +25,7 @@ struct Lists {
     const float* offsets;    // (L,)
     float largest_base;      // for a query of length 1, but for the offset, ...
     float largest_offset;    // ... which is at most so large
+    float largest_spread;
     // Of the differences between rows' scores and their base, for a query of length 1: the variance that codes bring,
     // and mean and variance of the biases.
     const float *energies, *bias_means, *bias_variances;  // (L,)

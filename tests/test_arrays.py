@@ -1,7 +1,16 @@
 import numpy as np
 import pytest
 
-from pcpq.arrays import ALL_BATCHES_ELEMENTS, BATCH_ELEMENTS, as_vectors, batches, typical_unit, working_rows
+import pcpq
+from pcpq.arrays import (
+    ALL_BATCHES_ELEMENTS,
+    BATCH_ELEMENTS,
+    as_vectors,
+    batches,
+    empty_lines,
+    typical_unit,
+    working_rows,
+)
 
 
 def test_a_memory_map_is_not_copied(tmp_path):
@@ -77,3 +86,11 @@ def test_the_batches_of_all_threads_together_stay_small():
     for threads in (1, 2, 8, 64, 256):
         rows = batches(10**7, 100, threads)[0].stop
         assert rows * 100 * threads <= ALL_BATCHES_ELEMENTS
+
+
+def test_codes_begin_where_a_cache_line_does():
+    lines = empty_lines(3, 100)
+    assert lines.shape == (3, 100)
+    assert lines.ctypes.data % 64 == 0
+    rows = np.random.default_rng(0).normal(size=(500, 6)).astype(np.float32)
+    assert pcpq.build(rows, metric="dot")._snapshot.packed.blocks.ctypes.data % 64 == 0

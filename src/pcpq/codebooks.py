@@ -10,7 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.arrays import Float32Array, empty_lines
-from pcpq.packing import MOST_SECTIONS, Blocks, Bytes, pack_plain, pack_scaled, scale_steps, unpack
+from pcpq.packing import (
+    MOST_SECTIONS,
+    Blocks,
+    Bytes,
+    pack_plain,
+    pack_scaled,
+    pair_up,
+    scale_steps,
+    take_apart,
+    unpack,
+)
 from pcpq.parallel import map_threads
 from pcpq.partition import rows_by_list
 from pcpq.quantizers import Quantizer
@@ -105,12 +115,27 @@ class Codebooks:
             decoded[own] = self.quantizers[number].decode(replace(codes[own], gains=None, biases=None))
         return decoded
 
+    def shrink(self, codes: Codes) -> Codes:
+        """Two sections to a byte, if the scan reads them so."""
+        if self.coding == "loose":
+            return codes
+        scales = None if codes.scales is None else pair_up(codes.scales)
+        return replace(codes, centers=pair_up(codes.centers), scales=scales)
+
+    def expand(self, codes: Codes) -> Codes:
+        """Shrunk codes as they were."""
+        if self.coding == "loose":
+            return codes
+        m = self.model.layout.n_sections
+        scales = None if codes.scales is None else take_apart(codes.scales, m)
+        return replace(codes, centers=take_apart(codes.centers, m), scales=scales)
+
     def pack(self, blocks: Blocks, lists: Lists, codes: Codes, bias_bytes: Bytes) -> PackedCodes:
-        """Codes of rows in list order."""
+        """Shrunk codes of rows in list order."""
         if self.coding == "loose":
             width = codes.centers.dtype.itemsize * codes.centers.shape[1]
             return PackedCodes(codes.centers.view(np.uint8).reshape(-1, width), codes.scales, bias_bytes)
-        n_lists = len(blocks.rows) - 1
+        n_lists, m = len(blocks.rows) - 1, self.model.layout.n_sections
         packed = empty_lines(int(blocks.blocks[-1]), self._block_bytes())
         first = 0
         while first < n_lists:
@@ -124,15 +149,15 @@ class Codebooks:
             )
             out = packed[blocks.blocks[first] : blocks.blocks[last]]
             if codes.scales is None:
-                out[:] = pack_plain(part, codes.centers[some], bias_bytes[some])
+                out[:] = pack_plain(part, m, codes.centers[some], bias_bytes[some])
             else:
-                sums = self._step_sums(codes.scales[some], lists[some])
+                sums = self._step_sums(take_apart(codes.scales[some], m), lists[some])
                 out[:] = pack_scaled(part, codes.centers[some], codes.scales[some], bias_bytes[some], sums)
             first = last
         return PackedCodes(packed)
 
     def unpack(self, blocks: Blocks, packed: PackedCodes) -> tuple[Codes, Bytes]:
-        """Codes and bias bytes again, rows in list order."""
+        """Shrunk codes and bias bytes again, rows in list order."""
         m = self.model.layout.n_sections
         if packed.biases is not None:
             return Codes(packed.blocks.view(self.model.code_dtype).reshape(-1, m), packed.scales), packed.biases

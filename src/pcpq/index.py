@@ -235,7 +235,8 @@ class Index:
             found = read_rows(snapshot.kept[rows], units)
         else:
             codes, _ = self._trained.codebooks.unpack(snapshot.blocks, snapshot.packed)
-            found = self._trained.decode(codes[rows], snapshot.lists[rows])
+            codes = self._trained.codebooks.expand(codes[rows])
+            found = self._trained.decode(codes, snapshot.lists[rows])
         found *= np.float32(self._trained.unit)
         return found
 

@@ -60,31 +60,41 @@ class Blocks:
         return out.reshape(-1, BLOCK, *values.shape[1:])
 
 
-def nibble_pairs(values: Bytes) -> Bytes:
-    """(n_blocks, 32, 2p) values under 16 to (n_blocks, p, 32) bytes."""
-    turned = values.transpose(0, 2, 1)
-    return np.ascontiguousarray(turned[:, 0::2] | turned[:, 1::2] << 4)
+def pair_up(values: Bytes) -> Bytes:
+    """(n, m) values under 16 to (n, ceil(m / 2)) bytes: the even section, then the odd one times 16."""
+    pairs = np.array(values[:, 0::2], order="C")
+    pairs[:, : values.shape[1] // 2] |= values[:, 1::2] << np.uint8(4)
+    return pairs
 
 
-def pack_plain(blocks: Blocks, centers: Bytes, biases: Bytes) -> Bytes:
-    """(n_blocks, bytes) of (n, m) centers and (n,) bias bytes, rows in list order."""
-    n, m = centers.shape
-    sections = np.zeros((n, -(-(m + 2) // 4) * 4), np.uint8)
-    sections[:, :m] = centers
-    sections[:, m], sections[:, m + 1] = biases & 15, biases >> 4
-    packed = nibble_pairs(blocks.spread(sections))
-    return packed.reshape(len(packed), -1)
+def take_apart(pairs: Bytes, n_sections: int) -> Bytes:
+    """(n, m) values of pairs."""
+    values = np.empty((len(pairs), n_sections), np.uint8)
+    values[:, 0::2] = pairs & 15
+    values[:, 1::2] = pairs[:, : n_sections // 2] >> 4
+    return values
+
+
+def pack_plain(blocks: Blocks, n_sections: int, centers: Bytes, biases: Bytes) -> Bytes:
+    """(n_blocks, bytes) of (n, ceil(m / 2)) pairs of centers and (n,) bias bytes, rows in list order."""
+    columns = np.zeros((len(centers), -(-(n_sections + 2) // 4) * 2), np.uint8)
+    columns[:, : centers.shape[1]] = centers
+    last = n_sections // 2
+    if n_sections % 2:
+        columns[:, last] |= biases << np.uint8(4)
+        columns[:, last + 1] = biases >> 4
+    else:
+        columns[:, last] = biases
+    return _by_column(blocks, columns).reshape(int(blocks.blocks[-1]), -1)
 
 
 def pack_scaled(
     blocks: Blocks, centers: Bytes, scales: Bytes, biases: Bytes, step_sums: NDArray[np.int64]
 ) -> Bytes:
-    """The same with (n, m) scales, and the (n,) sums of the steps that they stand for."""
-    n, m = centers.shape
-    even = m + m % 2
-    both = np.zeros((2, n, even), np.uint8)
-    both[0, :, :m], both[1, :, :m] = centers, scales
-    pairs = np.stack([nibble_pairs(blocks.spread(part)) for part in both], axis=2)  # (n_blocks, pairs, 2, 32)
+    """The same with pairs of scales, and the (n,) sums of the steps that they stand for."""
+    pairs = np.stack(
+        [_by_column(blocks, part) for part in (centers, scales)], axis=2
+    )  # (n_blocks, pairs, 2, 32)
     shifts = step_sums + 4 * (biases.astype(np.int64) % 16 + biases // 16)
     words = blocks.spread((128 * shifts).astype(np.uint16))[:, SUM_ORDER]
     parts = (
@@ -95,25 +105,26 @@ def pack_scaled(
     return np.ascontiguousarray(np.concatenate(parts, axis=1))
 
 
+def _by_column(blocks: Blocks, columns: Bytes) -> Bytes:
+    """(n, c) bytes of rows to (n_blocks, c, 32)."""
+    return np.ascontiguousarray(blocks.spread(columns).transpose(0, 2, 1))
+
+
 def unpack(blocks: Blocks, packed: Bytes, n_sections: int, scaled: bool) -> tuple[Bytes, Bytes | None, Bytes]:
-    """(n, m) centers, (n, m) scales or None, and (n,) bias bytes, rows in list order."""
+    """Pairs of centers, pairs of scales or None, and (n,) bias bytes, rows in list order."""
     places = blocks.places()
     block, lane = places // BLOCK, places % BLOCK
-    even = n_sections + n_sections % 2
-
-    def sections(rows: Bytes) -> Bytes:
-        """(n_blocks, p, 32) bytes to (n, 2p) values."""
-        found = rows[block, :, lane]
-        return np.stack([found & 15, found >> 4], axis=2).reshape(len(found), -1)
-
-    if not scaled:
-        every = sections(packed.reshape(len(packed), -1, BLOCK))
-        m = n_sections
-        biases: Bytes = every[:, m] | every[:, m + 1] << np.uint8(4)
-        return np.ascontiguousarray(every[:, :m]), None, biases
-    pairs = packed[:, : even * BLOCK].reshape(len(packed), even // 2, 2, BLOCK)
-    centers, scales = (np.ascontiguousarray(sections(pairs[:, :, i])[:, :n_sections]) for i in (0, 1))
-    return centers, scales, packed[:, even * BLOCK : (even + 1) * BLOCK][block, lane]
+    n_pairs, last = (n_sections + 1) // 2, n_sections // 2
+    if scaled:
+        both = packed[:, : n_pairs * 2 * BLOCK].reshape(len(packed), n_pairs, 2, BLOCK)
+        biases = packed[:, n_pairs * 2 * BLOCK : (n_pairs * 2 + 1) * BLOCK]
+        return both[block, :, 0, lane], both[block, :, 1, lane], biases[block, lane]
+    columns = packed.reshape(len(packed), -1, BLOCK)[block, :, lane]
+    centers, bias = np.ascontiguousarray(columns[:, :n_pairs]), columns[:, last].copy()
+    if n_sections % 2:
+        bias = bias >> 4 | columns[:, last + 1] << np.uint8(4)
+        centers[:, last] &= 15
+    return centers, None, bias
 
 
 def scale_steps(scales: Float32Array) -> tuple[NDArray[np.int8], Float32Array, float]:

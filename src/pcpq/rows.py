@@ -18,8 +18,8 @@ class Rows:
     """Encoded vectors, one a row, in any order or in that of their lists."""
 
     lists: NDArray[np.int32]  # (n,)
-    centers: NDArray[Any]  # (n, m)
-    scales: NDArray[Any] | None  # (n, m) or (n, 1)
+    centers: NDArray[Any]  # (n, m), or two sections to a byte
+    scales: NDArray[Any] | None  # the same, or (n, 1)
     bias_bytes: Bytes  # (n,)
     gains: NDArray[np.float16] | None  # (n,)
     biases: Float32Array | None  # (n,)

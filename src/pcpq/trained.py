@@ -114,9 +114,11 @@ class Trained:
         elif self.keep is None:
             gains, shares = anchored_corrections(residuals, anchors, decoded, True)
             biases = shares.astype(np.float32)
+        shrunk = self.codebooks.shrink(codes)
         kept, units = keep_rows(rows, self.keep)
         ids = np.zeros(len(rows), np.int64)
-        return Rows(lists, codes.centers, codes.scales, small, gains, biases, kept, units, ids), spread
+        corrections = (small, gains, biases, kept, units, ids)
+        return Rows(lists, shrunk.centers, shrunk.scales, *corrections), spread
 
     def encode(
         self, residuals: Float32Array, rows: Float32Array, lists: NDArray[np.int32], threads: int | None
