@@ -8,6 +8,7 @@ constexpr int64_t kRowsAhead = 8;
 
 inline void fetch_row(const char* row, int64_t bytes) {
     for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at);
+    __builtin_prefetch(row + bytes - 1);
 }
 
 // Products of whole numbers, exact by pairs, added up as float32. The last sixteen may overlap those before them;

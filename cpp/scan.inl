@@ -26,11 +26,9 @@ inline int place_of(int row) {
     return scaled ? (row & 7) | (row & 8) << 1 | (row & 16) >> 1 : row >> 1 | (row & 1) << 4;
 }
 
-// One query by itself waits for every list: line by line it asks for what comes next while it reads what is there.
-// Several queries read a list more than once, and lists in the order in which they lie.
-template <int Q>
+// While a list is read, the next one is asked for, line by line: one query by itself would wait for every list.
 inline void ask_for(const uint8_t* line) {
-    if (Q == 1) __builtin_prefetch(line, 0, 2);  // into the second level: the first is full of what is being read
+    __builtin_prefetch(line, 0, 2);  // into the second level: the first is full of what is being read
 }
 
 // Loops over queries are unrolled, sums are locals: they must live in registers. `ahead` has as many bytes as the
@@ -45,7 +43,7 @@ inline void sum_plain(const uint8_t* block, const uint8_t* ahead, int64_t quads,
         even[q] = odd[q] = broadcast_word(0);
     }
     for (int64_t i = 0; i < quads * 64; i += 64) {
-        ask_for<Q>(ahead + i);
+        ask_for(ahead + i);
         const Bytes ab = load_bytes(block + i), cd = load_bytes(block + i + 32);
         const Bytes a = low_nibbles(ab), b = high_nibbles(ab), c = low_nibbles(cd), d = high_nibbles(cd);
 #pragma GCC unroll 4
@@ -79,7 +77,7 @@ inline void sum_scaled(const uint8_t* block, const uint8_t* ahead, int64_t pairs
         first[q] = second[q] = broadcast_word(kSignedZero);
     }
     for (int64_t i = 0; i < pairs; i++) {
-        ask_for<Q>(ahead + i * 64);
+        ask_for(ahead + i * 64);
         const Bytes centers = load_bytes(block + i * 64), scales = load_bytes(block + i * 64 + 32);
         const Bytes a = low_nibbles(centers), b = high_nibbles(centers);
         const Bytes step_a = look_up(steps + i * 32, low_nibbles(scales));

@@ -88,9 +88,11 @@ def test_the_batches_of_all_threads_together_stay_small():
         assert rows * 100 * threads <= ALL_BATCHES_ELEMENTS
 
 
-def test_codes_begin_where_a_cache_line_does():
+def test_codes_and_kept_vectors_begin_where_a_cache_line_does():
     lines = empty_lines(3, 100)
     assert lines.shape == (3, 100)
     assert lines.ctypes.data % 64 == 0
     rows = np.random.default_rng(0).normal(size=(500, 6)).astype(np.float32)
-    assert pcpq.build(rows, metric="dot")._snapshot.packed.blocks.ctypes.data % 64 == 0
+    snapshot = pcpq.build(rows, metric="dot")._snapshot
+    assert snapshot.packed.blocks.ctypes.data % 64 == 0
+    assert snapshot.kept.ctypes.data % 64 == 0

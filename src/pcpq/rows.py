@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq import _core
-from pcpq.arrays import Float32Array, Ids
+from pcpq.arrays import Float32Array, Ids, empty_lines
 from pcpq.packing import Bytes
 
 
@@ -30,10 +30,13 @@ class Rows:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def with_room(self, length: int) -> Rows:
-        """The same rows at the start of columns of another length."""
+    def with_room(self, length: int, grows: bool) -> Rows:
+        """The same rows at the start of longer columns; kept vectors begin at a cache line unless they grow."""
         columns = self._columns()
         roomy = {name: np.empty((length, *column.shape[1:]), column.dtype) for name, column in columns.items()}
+        if not grows:
+            width = self.kept.shape[1] * self.kept.itemsize
+            roomy["kept"] = empty_lines(length, width).view(self.kept.dtype)
         for name, column in columns.items():
             roomy[name][: len(column)] = column
         return Rows(**(dict.fromkeys(field.name for field in fields(Rows)) | roomy))  # type: ignore[arg-type]
@@ -91,14 +94,15 @@ class RowsBuilder:
     """Rows that come batch by batch, after those there are; room for `more` is taken at once."""
 
     def __init__(self, before: tuple[Rows, Spread] | None, more: int | None) -> None:
-        self._all, self._more, self._own = before, more or 0, False
+        self._all, self._more, self._own = before, more, False
         self.count = 0 if before is None else len(before[0])
 
     def append(self, some: Rows, spread: Spread) -> None:
         """A batch."""
         rows, all_spread = (some, spread) if self._all is None else (self._all[0], spread.joined(self._all[1]))
         if not self._own:  # others read those there were
-            rows, self._own = rows.with_room(max(self.count + self._more, len(rows))), True
+            room = max(self.count + (self._more or 0), len(rows))
+            rows, self._own = rows.with_room(room, grows=self._more is None), True
         rows.put(self.count, some)
         self._all, self.count = (rows, all_spread), self.count + len(some)
 
