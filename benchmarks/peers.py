@@ -8,8 +8,8 @@
 
 Everyone chooses kind, list count and search setting on one half of the queries and is reported on the other.
 There the width (lists to probe, nodes to visit) is set anew to just reach the target, and the candidates to
-re-rank in proportion: halves differ in recall, and times are compared at equal recall. Then all run in turns,
-all queries at once ("batch") and one a call ("single").
+re-rank in proportion, then as few as it takes: halves differ in recall, and times are compared at equal recall.
+Then all run in turns, all queries at once ("batch") and one a call ("single").
 Results go to benchmarks/results/peers_*.json; with --rows or another metric the name says so. Fewer than three
 rounds are a try: then everyone chooses from fewer kinds, list counts and settings, and the file says so too.
 """
@@ -92,7 +92,10 @@ def race(runners: dict[str, Candidate], queries: Queries, mode: str, rounds: int
 
 
 def settled(runner: Candidate, queries: Queries, target: float) -> Candidate:
-    """The same index with the smallest width that reaches the target here, and candidates in proportion."""
+    """The same index with the smallest width that reaches the target here, candidates in proportion at first.
+
+    Then as many candidates less as the target allows: one list more or less can be a few thousandths of recall.
+    """
     sweep, tuned = Sweep(runner.index, runner.build_seconds, queries), runner.setting
 
     def in_proportion(width: int) -> Setting:
@@ -100,7 +103,9 @@ def settled(runner: Candidate, queries: Queries, target: float) -> Candidate:
         return Setting(width, rerank)
 
     found = sweep.smallest(in_proportion, tuned.width, target, np.inf)
-    return runner if found is None else replace(found, recall=runner.recall)
+    if found is None:
+        return runner
+    return replace(sweep.trimmed(found.setting, target) or found, recall=runner.recall)
 
 
 def report(
@@ -189,8 +194,9 @@ def compare(name: str, options: argparse.Namespace) -> None:
         # The first kind and the last: they differ in how lists are made, which decides everything on some sets.
         some = [Entry(entry.name, entry.make, entry.kinds[:: max(1, len(entry.kinds) - 1)]) for entry in some]
     print(f"{name}: {count} x {d}, {metric}, lists {counts}", flush=True)
-    earlier = json.loads(Path(options.choices).read_text()) if options.choices else {"runs": []}
-    chosen, absent = tune_all(data, metric, some, targets, counts, not is_try, earlier["runs"])
+    earlier = [json.loads(Path(file).read_text()) for file in options.choices]
+    earlier_runs = [run for result in earlier for run in result["runs"]]
+    chosen, absent = tune_all(data, metric, some, targets, counts, not is_try, earlier_runs)
     reported = Queries(data.queries[:BATCH], data.top[:BATCH])
     runs = []
     for mode in MODES:
@@ -206,7 +212,7 @@ def compare(name: str, options: argparse.Namespace) -> None:
         "rounds": options.rounds,
         "try": is_try,
         "list_counts": counts,
-        "choices_of": earlier.get("environment"),
+        "choices_of": [result["environment"] for result in earlier],
         "absent": absent,
         "runs": runs,
         "pcpq_over_peer": ratios,
@@ -240,7 +246,9 @@ def main() -> None:
     parser.add_argument("--lists", nargs="+", type=int, help="list counts to choose from")
     parser.add_argument("--rows", type=int, help="only so many rows of the base")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--choices", help="an earlier result of the same set: its peers are not tuned again")
+    parser.add_argument(
+        "--choices", nargs="+", default=[], help="earlier results of a set: their peers are not tuned again"
+    )
     parser.add_argument(
         "--pcpq",
         help="JSON list of options of pcpq.build to choose from, as in "

@@ -175,18 +175,17 @@ class Tuner:
         }
 
     def chosen_before(self, runs: list[dict[str, Any]]) -> dict[tuple[str, float], Candidate]:
-        """What the runs of an earlier result settled on, built again and not tuned."""
+        """What runs of earlier results settled on, the last one if there are several, built and not tuned."""
+        mine = [run for run in runs if self.entry.name in run["contestants"]]
+        rows = {(run["mode"], run["target"]): run["contestants"][self.entry.name] for run in mine}
         chosen, sweeps = {}, {}
-        for run in runs:
-            row = run["contestants"].get(self.entry.name)
-            if row is None:
-                continue
+        for aim, row in rows.items():
             key = (label(row["kind"]), row["lists"])
             if key not in sweeps:
                 sweeps[key] = self.built(row["kind"], row["lists"])
             setting = Setting(**row["tuned"])
             sweeps[key].measure(setting)
-            chosen[run["mode"], run["target"]] = sweeps[key].candidate(setting)
+            chosen[aim] = sweeps[key].candidate(setting)
         return chosen
 
     def built(self, kind: Kind, n_lists: int | None) -> Sweep:
