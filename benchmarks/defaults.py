@@ -21,9 +21,8 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np
 from common import Data, data_folder, default_metric, environment, load, save, shared_rows
-from peers import race
 from peers_indexes import Kind, Pcpq, Setting, label
-from peers_tuning import Candidate, Queries, Sweep
+from peers_tuning import Candidate, Queries, Sweep, race
 
 RESULTS = Path(__file__).parent / "results"
 TARGET = 0.95

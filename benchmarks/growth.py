@@ -26,9 +26,9 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # threads are pcpq's own
 
 import numpy as np
 from common import best_rows, data_folder, default_metric, environment, load, save, shared_rows
-from peers import race, settled
+from peers import settled
 from peers_indexes import Pcpq
-from peers_tuning import MODES, Candidate, Queries, Sweep
+from peers_tuning import MODES, Candidate, Queries, Sweep, race
 
 import pcpq
 
@@ -164,10 +164,10 @@ def main() -> None:
         for index in indexes:
             index.settle()
         for mode in MODES:  # in turns: the machine's moods are then the same for all sizes
-            runners = {str(index.row["n"]): index.chosen[mode] for index in indexes}
+            runners = {index.row["n"]: index.chosen[mode] for index in indexes}
             times = race(runners, indexes[0].reported, mode, ROUNDS)
             for run, index in zip(runs, indexes, strict=True):
-                run[mode] = index.report(mode, times[str(run["n"])])
+                run[mode] = index.report(mode, times[run["n"]])
     growth = {}
     for mode in MODES:
         sizes = np.log([run["n"] for run in runs])

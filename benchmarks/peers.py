@@ -31,7 +31,7 @@ os.environ["MKL_NUM_THREADS"] = "1"
 import numpy as np
 from common import Data, data_folder, default_metric, environment, load, save, shared_rows
 from peers_indexes import Entry, K, Setting, codes_entries, entries
-from peers_tuning import MODES, Candidate, Queries, Sweep, Tuner, timed
+from peers_tuning import MODES, Candidate, Queries, Sweep, Tuner, race
 
 RESULTS = Path(__file__).parent / "results"
 TARGETS = {"kept": [0.90, 0.95, 0.98], "codes": [0.85]}
@@ -74,21 +74,6 @@ def tune_all(
         if missed:
             absent[entry.name] = {"not reached": missed, "best recall": round(tuner.best_recall(), 4)}
     return chosen, absent
-
-
-def race(runners: dict[str, Candidate], queries: Queries, mode: str, rounds: int) -> dict[str, list[float]]:
-    """Seconds of every round; the contestants take turns, and the one that starts changes."""
-    prepared = {name: runner.index.prepare(queries.vectors) for name, runner in runners.items()}
-    times: dict[str, list[float]] = {name: [] for name in runners}
-    names = list(runners)
-    for turn in range(-1, rounds):  # one round to warm up
-        first = turn % max(1, len(names))
-        for name in names[first:] + names[:first]:
-            runners[name].index.configure(runners[name].setting)
-            seconds = timed(runners[name].index, prepared[name], mode) * len(queries.vectors)
-            if turn >= 0:
-                times[name].append(seconds)
-    return times
 
 
 def settled(runner: Candidate, queries: Queries, target: float) -> Candidate:

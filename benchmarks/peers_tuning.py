@@ -9,11 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from common import shared_rows
 from peers_indexes import Contestant, Entry, K, Kind, Setting, label
+
+Name = TypeVar("Name")
 
 MODES = ("batch", "single")
 SINGLE_QUERIES = 250  # enough to rank settings; the reported times use all
@@ -66,6 +68,21 @@ def timed(index: Contestant, queries: np.ndarray, mode: str) -> float:
         for row in rows:
             index.search_one(row)
     return (time.perf_counter() - start) / len(queries)
+
+
+def race(runners: dict[Name, Candidate], queries: Queries, mode: str, rounds: int) -> dict[Name, list[float]]:
+    """Seconds of every round; the contestants take turns, and the one that starts changes."""
+    prepared = {name: runner.index.prepare(queries.vectors) for name, runner in runners.items()}
+    times: dict[Name, list[float]] = {name: [] for name in runners}
+    names = list(runners)
+    for turn in range(-1, rounds):  # one round to warm up
+        first = turn % max(1, len(names))
+        for name in names[first:] + names[:first]:
+            runners[name].index.configure(runners[name].setting)
+            seconds = timed(runners[name].index, prepared[name], mode) * len(queries.vectors)
+            if turn >= 0:
+                times[name].append(seconds)
+    return times
 
 
 @dataclass
@@ -216,14 +233,14 @@ class Tuner:
                 if candidate.seconds["batch"] < NEAR * fastest:
                     sweep.clock_single(candidate)
 
-    def leading(self, mode: str, target: float, count: int) -> list[Candidate]:
-        """The fastest candidates, best first."""
+    def leading(self, mode: str, target: float) -> list[Candidate]:
+        """Candidates, the fastest first."""
         timed_ones = [candidate for candidate in self.found[target] if mode in candidate.seconds]
-        return sorted(timed_ones, key=lambda candidate: candidate.seconds[mode])[:count]
+        return sorted(timed_ones, key=lambda candidate: candidate.seconds[mode])
 
     def leading_of_each(self, mode: str, target: float, count: int) -> list[Candidate]:
         """The fastest of every index, so many of each, unless they are far behind."""
-        everyone = self.leading(mode, target, len(self.found[target]))
+        everyone = self.leading(mode, target)
         by_index: dict[int, list[Candidate]] = {}
         for candidate in everyone:
             if candidate.seconds[mode] < NEAR * everyone[0].seconds[mode]:
@@ -236,7 +253,7 @@ class Tuner:
         for target in self.found:
             for mode in MODES:
                 best: list[Kind] = []
-                for candidate in self.leading(mode, target, len(self.found[target])):
+                for candidate in self.leading(mode, target):
                     if candidate.index.kind not in best:
                         best.append(candidate.index.kind)
                 if not best:  # nobody got there with this list count: another may
@@ -268,13 +285,9 @@ class Tuner:
         """The fastest of every index once more, taking turns; the best medians stay, and the last one wins."""
         rivals = self.leading_of_each(mode, target, RIVALS_AN_INDEX)
         for rounds, stay in DUELS:
-            times: list[list[float]] = [[] for _ in rivals]
-            for _ in range(rounds):
-                for rival, mine in zip(rivals, times, strict=True):
-                    rival.index.configure(rival.setting)
-                    mine.append(timed(rival.index, rival.index.prepare(self.queries.vectors), mode))
-            order = np.argsort([np.median(mine) for mine in times])
-            rivals = [rivals[i] for i in order[:stay]]
+            times = race(dict(enumerate(rivals)), self.queries, mode, rounds)
+            best = sorted(times, key=lambda number: np.median(times[number]))
+            rivals = [rivals[number] for number in best[:stay]]
         return rivals[0]
 
     def best_recall(self) -> float:

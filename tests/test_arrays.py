@@ -89,7 +89,7 @@ def test_the_batches_of_all_threads_together_stay_small():
 
 
 def test_codes_and_kept_vectors_begin_where_a_cache_line_does():
-    lines = empty_lines(3, 100)
+    lines = empty_lines((3, 100), np.uint8)
     assert lines.shape == (3, 100)
     assert lines.ctypes.data % 64 == 0
     rows = np.random.default_rng(0).normal(size=(500, 6)).astype(np.float32)

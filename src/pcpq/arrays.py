@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from pcpq import _core
 
@@ -97,11 +98,12 @@ def typical_unit(rows: FloatArray, name: str, numbers: NDArray[Any] | None = Non
     return float(2.0 ** np.clip(np.floor(np.log2(length)), -125, 125))
 
 
-def empty_lines(count: int, size: int) -> NDArray[np.uint8]:
-    """(count, size) bytes that begin where a cache line does, so that a SIMD load needs one line, not two."""
-    room = np.empty(count * size + LINE, np.uint8)
+def empty_lines(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    """np.empty that begins where a cache line does, so that a SIMD load needs one line, not two."""
+    size = prod(shape) * np.dtype(dtype).itemsize
+    room = np.empty(size + LINE, np.uint8)
     start = -room.ctypes.data % LINE
-    return room[start : start + count * size].reshape(count, size)
+    return room[start : start + size].view(dtype).reshape(shape)
 
 
 def slices(n: int, step: int) -> list[slice]:

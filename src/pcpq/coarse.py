@@ -56,8 +56,9 @@ class Coarse:
         padded = np.zeros(((n + 7) // 8 * 8, (d + 3) // 4 * 4), np.int8)
         padded[:n, :d] = np.rint(centers / np.float32(unit))
         groups = padded.reshape(-1, 8, padded.shape[1] // 4, 4)
-        integers = empty_lines(*padded.shape).view(np.int8).reshape(len(groups), -1, 8, 4)
-        integers[:] = groups.transpose(0, 2, 1, 3)
+        turned = groups.transpose(0, 2, 1, 3)
+        integers = empty_lines(turned.shape, np.int8)
+        integers[:] = turned
         sums = groups.reshape(*groups.shape[:3], 2, 2).sum(axis=(2, 4), dtype=np.int64)
         rounded = np.sqrt((padded.astype(np.int64) ** 2).sum(axis=1).max())
         longest_query = max(LARGEST_SUM / max(rounded, 1.0) - 0.5 * d**0.5, 0.5)

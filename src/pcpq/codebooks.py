@@ -136,7 +136,7 @@ class Codebooks:
             width = codes.centers.dtype.itemsize * codes.centers.shape[1]
             return PackedCodes(codes.centers.view(np.uint8).reshape(-1, width), codes.scales, bias_bytes)
         n_lists, m = len(blocks.rows) - 1, self.model.layout.n_sections
-        packed = empty_lines(int(blocks.blocks[-1]), self._block_bytes())
+        packed = empty_lines((int(blocks.blocks[-1]), self._block_bytes()), np.uint8)
         first = 0
         while first < n_lists:
             # As many lists as make some rows, at least one.

@@ -92,9 +92,8 @@ def pack_scaled(
     blocks: Blocks, centers: Bytes, scales: Bytes, biases: Bytes, step_sums: NDArray[np.int64]
 ) -> Bytes:
     """The same with pairs of scales, and the (n,) sums of the steps that they stand for."""
-    pairs = np.stack(
-        [_by_column(blocks, part) for part in (centers, scales)], axis=2
-    )  # (n_blocks, pairs, 2, 32)
+    # (n_blocks, pairs, 2, 32)
+    pairs = np.stack([_by_column(blocks, part) for part in (centers, scales)], axis=2)
     shifts = step_sums + 4 * (biases.astype(np.int64) % 16 + biases // 16)
     words = blocks.spread((128 * shifts).astype(np.uint16))[:, SUM_ORDER]
     parts = (

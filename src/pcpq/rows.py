@@ -31,12 +31,9 @@ class Rows:
         return len(self.ids)
 
     def with_room(self, length: int, grows: bool) -> Rows:
-        """The same rows at the start of longer columns; kept vectors begin at a cache line unless they grow."""
-        columns = self._columns()
-        roomy = {name: np.empty((length, *column.shape[1:]), column.dtype) for name, column in columns.items()}
-        if not grows:
-            width = self.kept.shape[1] * self.kept.itemsize
-            roomy["kept"] = empty_lines(length, width).view(self.kept.dtype)
+        """The same rows at the start of longer columns, which begin at a cache line unless they grow."""
+        columns, empty = self._columns(), np.empty if grows else empty_lines
+        roomy = {name: empty((length, *column.shape[1:]), column.dtype) for name, column in columns.items()}
         for name, column in columns.items():
             roomy[name][: len(column)] = column
         return Rows(**(dict.fromkeys(field.name for field in fields(Rows)) | roomy))  # type: ignore[arg-type]
