@@ -9,7 +9,7 @@
 Everyone chooses kind, list count and search setting on one half of the queries and is reported on the other.
 There the width (lists to probe, nodes to visit) is set anew to just reach the target, and the candidates to
 re-rank in proportion, then as few as it takes: halves differ in recall, and times are compared at equal recall.
-Then all run in turns, all queries at once ("batch") and one a call ("single").
+Then all run in turns, all queries at once ("batch") and one a call ("single"), a turn being the best of three.
 Results go to benchmarks/results/peers_*.json; with --rows or another metric the name says so. Fewer than three
 rounds are a try: then everyone chooses from fewer kinds, list counts and settings, and the file says so too.
 """

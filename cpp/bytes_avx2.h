@@ -55,7 +55,8 @@ inline Words operator-(Words a, Words b) {
     return {_mm256_sub_epi16(a.v, b.v)};
 }
 // Keeps a sum in its register: compilers load ahead and then spill what is added to all the time.
-inline void hold(Words& a) {
+template <class Vector>
+inline void hold(Vector& a) {
     asm volatile("" : "+x"(a.v));
 }
 inline Words high_bytes(Words a) {

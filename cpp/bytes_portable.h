@@ -68,7 +68,8 @@ inline Words operator+(Words a, Words b) {
 inline Words operator-(Words a, Words b) {
     return each_word([&](int i) { return a.v[i] - b.v[i]; });
 }
-inline void hold(Words&) {}
+template <class Vector>
+inline void hold(Vector&) {}
 inline Words high_bytes(Words a) {
     return each_word([&](int i) { return a.v[i] >> 8; });
 }

@@ -51,8 +51,11 @@ inline void sum_plain(const uint8_t* block, const uint8_t* ahead, int64_t quads,
             const uint8_t* table = tables[q] + i;
             // One after the other: two at once would need more registers than there are.
             Bytes four = look_up(table, a);
+            hold(four);
             four = add_bytes(four, look_up(table + 16, b));
+            hold(four);
             four = add_bytes(four, look_up(table + 32, c));
+            hold(four);
             four = add_bytes(four, look_up(table + 48, d));
             // Even rows gather 256 times their odd neighbours on top, taken off at the end.
             even[q] = even[q] + as_words(four);

@@ -42,11 +42,13 @@ public:
         const SearchKernels& level = kernels().search;
         for (int64_t list = 0; list < job.lists.count; list++) {
             const int64_t next = std::min(list + 1, job.lists.count - 1);
-            for (int64_t i = starts_[list]; i < starts_[list + 1]; i += 4) {
-                const int64_t left = std::min<int64_t>(4, starts_[list + 1] - i);
+            // Even groups: three and two queries take less than four and one.
+            int64_t groups = (starts_[list + 1] - starts_[list] + 3) / 4;
+            for (int64_t i = starts_[list], some; groups > 0; groups--, i += some) {
+                some = (starts_[list + 1] - i + groups - 1) / groups;
                 Scan* scans[4];
-                for (int64_t t = 0; t < left; t++) scans[t] = &searches[visits_[i + t]].scan;
-                level.scan_list[left - 1](job, list, next, scans, bases_.data() + i);
+                for (int64_t t = 0; t < some; t++) scans[t] = &searches[visits_[i + t]].scan;
+                level.scan_list[some - 1](job, list, next, scans, bases_.data() + i);
             }
         }
     }
