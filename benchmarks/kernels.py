@@ -37,19 +37,19 @@ class Run:
     """An index and a setting, measured again and again."""
 
     def __init__(self, index: pcpq.Index, queries: np.ndarray, k: int, probes: int, rerank: int) -> None:
-        self.search = index._snapshot.searcher.search
+        self.search = index._state.snapshot.only_segment.searcher.search
         self.queries, self.probes, self.rerank = queries, probes, rerank
         self.ids = np.empty((len(queries), k), np.int64)
         self.scores = np.empty((len(queries), k), np.float32)
         counts = np.empty((len(queries), 3), np.int64)
-        self.search(queries, probes, rerank, self.ids, self.scores, None, counts)
+        self.search(queries, probes, rerank, self.ids, self.scores, out_counts=counts)
         self.rows = counts[:, 1]
         self.best = {"batch": np.full(4, np.inf), "single": np.full(4, np.inf)}
 
     def batch(self) -> None:
         """All queries at once."""
         seconds = np.zeros(4)
-        self.search(self.queries, self.probes, self.rerank, self.ids, self.scores, None, None, seconds)
+        self.search(self.queries, self.probes, self.rerank, self.ids, self.scores, out_seconds=seconds)
         self._keep("batch", seconds / len(self.queries))
 
     def single(self, some: int) -> None:
@@ -63,9 +63,7 @@ class Run:
                 self.rerank,
                 self.ids[part],
                 self.scores[part],
-                None,
-                None,
-                seconds,
+                out_seconds=seconds,
             )
         self._keep("single", seconds / some)
 

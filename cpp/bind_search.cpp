@@ -183,11 +183,12 @@ public:
     }
 
     void search(Array<const float, 2> queries, int64_t probes, int64_t rerank, Array<int64_t, 2> out_ids,
-                Array<float, 2> out_scores, Maybe<const uint32_t, 1> allowed, Maybe<int64_t, 2> out_counts,
+                Array<float, 2> out_scores, Maybe<const uint32_t, 1> allowed, float share, Maybe<int64_t, 2> out_counts,
                 Maybe<double, 1> out_seconds) const {
         const size_t n = queries.shape(0);
         SearchJob job = job_of(queries.data(), n, probes, rerank, out_ids.shape(1), out_ids.data(), out_scores.data());
         job.allowed = data_or_null(allowed);
+        job.share = share;
         job.counts = data_or_null(out_counts);
         job.seconds = data_or_null(out_seconds);
         require(static_cast<int64_t>(queries.shape(1)) == lists_.dimensions, "queries have the wrong shape");
@@ -241,8 +242,8 @@ private:
                      float* scores) const {
         const auto wanted = static_cast<int64_t>(k);
         require(probes > 0 && rerank >= wanted && wanted > 0, "probes, rerank or k is out of range");
-        return {lists_,  packed_, kept_,  turn_,   nullptr, static_cast<int64_t>(n), probes, rerank, wanted,
-                queries, ids,     scores, nullptr, nullptr};
+        return {lists_, packed_, kept_, turn_,  nullptr, 1.0f,   static_cast<int64_t>(n), probes, rerank,
+                wanted, queries, ids,   scores, nullptr, nullptr};
     }
 };
 
@@ -273,8 +274,9 @@ void bind_search(nb::module_& m) {
         .def(nb::init<ListArrays, CodeArrays, KeptArrays, TurnArrays, size_t, float, float, bool>(), "lists"_a,
              "codes"_a, "kept"_a, "turn"_a, "dimensions"_a, "row_unit"_a, "query_unit"_a, "unit_length"_a)
         .def("search", &Searcher::search, "queries"_a.noconvert(), "probes"_a, "rerank"_a, "out_ids"_a.noconvert(),
-             "out_scores"_a.noconvert(), "allowed"_a.none() = nb::none(), "out_counts"_a.none() = nb::none(),
-             "out_seconds"_a.none() = nb::none(), "The k best rows for every query.")
+             "out_scores"_a.noconvert(), "allowed"_a.none() = nb::none(), "share"_a = 1.0f,
+             "out_counts"_a.none() = nb::none(), "out_seconds"_a.none() = nb::none(),
+             "The k best rows for every query.")
         .def("search_one", &Searcher::search_one, "query"_a.noconvert(), "probes"_a, "rerank"_a,
              "out_ids"_a.noconvert(), "out_scores"_a.noconvert(),
              "The k best rows for one query as it was given; False where fewer are found or its length is unusual.");

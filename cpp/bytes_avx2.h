@@ -112,9 +112,10 @@ inline int64_t count_above(const int32_t* keys, int64_t n, int32_t x) {
         const __m256i some = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(keys + i));
         count = _mm256_sub_epi32(count, _mm256_cmpgt_epi32(some, bound));
     }
-    int32_t lanes[8];
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes), count);
-    return int64_t{lanes[0]} + lanes[1] + lanes[2] + lanes[3] + lanes[4] + lanes[5] + lanes[6] + lanes[7];
+    __m128i four = _mm_add_epi32(_mm256_castsi256_si128(count), _mm256_extracti128_si256(count, 1));
+    four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0b01'00'11'10));
+    four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0b10'11'00'01));
+    return _mm_cvtsi128_si32(four);
 }
 
 // For every mask of eight lanes, the lanes that it keeps, first ones first: byte i of entry m is the i-th of them.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -35,30 +36,60 @@ private:
 };
 
 // Candidates with their final scores.
-struct Judged {
-    std::vector<double> scores;
-    std::vector<int32_t> keys, order;  // `order` is of the best
+class Judged {
+public:
+    Buffer<double> scores;  // room for all
+    struct Answer {
+        double score;
+        int64_t id;
+        // Larger scores first, then lower ids.
+        bool operator<(const Answer& other) const {
+            return (score > other.score) | ((score == other.score) & (id < other.id));
+        }
+    };
+    std::vector<Answer> best;
 
-    // The k best, ties to the lower id.
-    void choose(int64_t k, const int32_t* rows, const int64_t* ids) {
-        const auto n = static_cast<int64_t>(scores.size());
-        order.clear();
-        Cut cut{INT32_MIN, 1};
+    // The k best of n, in order.
+    void choose(int64_t n, int64_t k, const int32_t* rows, const int64_t* ids) {
+        int64_t count = n;
+        for (auto* room : {&keys_, &best_keys_, &places_}) room->resize((n + 7) / 8 * 8);
         if (k < n) {
             // Floats as integers, in the same order: SIMD finds the cut, and few are left to sort.
-            keys.resize((n + 7) / 8 * 8);
             for (int64_t i = 0; i < n; i++) {
                 const auto bits = std::bit_cast<int32_t>(static_cast<float>(scores[i]) + 0.0f);
-                keys[i] = bits < 0 ? bits ^ INT32_MAX : bits;
+                keys_.data()[i] = bits < 0 ? bits ^ INT32_MAX : bits;
             }
-            cut = kernels().search.cut_keys(keys.data(), n, k);
+            const Cut cut = kernels().search.cut_keys(keys_.data(), n, k);
+            const int32_t least = cut.at_value > 0 ? cut.value - 1 : cut.value;
+            count = kernels().search.keep_above(keys_.data(), n, least, best_keys_.data(), places_.data());
+        } else {
+            std::iota(places_.data(), places_.data() + n, 0);
         }
-        for (int64_t i = 0; i < n; i++)
-            if (k == n || keys[i] > cut.value || (cut.at_value > 0 && keys[i] == cut.value))
-                order.push_back(static_cast<int32_t>(i));
-        std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
-            return scores[a] > scores[b] || (scores[a] == scores[b] && ids[rows[a]] < ids[rows[b]]);
-        });
+        answers_.resize(count);
+        for (int64_t i = 0; i < count; i++) answers_[i] = {scores[places_[i]], ids[rows[places_[i]]]};
+        sort(k);
+    }
+
+private:
+    static constexpr int64_t kFew = 32;
+    Buffer<int32_t> keys_, best_keys_, places_;
+    std::vector<Answer> answers_;
+
+    void sort(int64_t k) {
+        const auto count = static_cast<int64_t>(answers_.size());
+        best.resize(count);
+        if (count > kFew) {
+            best = answers_;
+            std::sort(best.begin(), best.end());
+        } else {
+            // Everyone's place is how many come before it: no branch that cannot be predicted. Ids differ.
+            for (int64_t i = 0; i < count; i++) {
+                int64_t place = 0;
+                for (int64_t j = 0; j < count; j++) place += answers_[j] < answers_[i];
+                best[place] = answers_[i];
+            }
+        }
+        best.resize(k);
     }
 };
 
@@ -203,21 +234,21 @@ public:
         scan.best.compact();
         const int64_t n = scan.best.count, k = std::min(job.k, n), q = number_;
         judged.scores.resize(n);
+        double* scores = judged.scores.data();
         if (job.kept.keep == Keep::none) {
             if (scratch_->owner != this) multiply_centers(job);
             const float common = kernels().search.product(query_, job.lists.middle, job.lists.dimensions);
-            for (int64_t i = 0; i < n; i++) judged.scores[i] = code_score(job, rows_[i], common);
+            for (int64_t i = 0; i < n; i++) scores[i] = code_score(job, rows_[i], common);
         } else {
             const int64_t d = job.lists.dimensions;
             const Judge judge{query_, words_.data(), words_.data() + (d + 15) / 16 * 16, word_unit()};
-            kernels().search.kept_scores(job.kept, d, rows_.data(), n, judge, judged.scores.data());
+            kernels().search.kept_scores(job.kept, d, rows_.data(), n, judge, scores);
         }
-        judged.choose(k, rows_.data(), job.kept.ids);
+        judged.choose(n, k, rows_.data(), job.kept.ids);
         for (int64_t i = 0; i < job.k; i++) {
-            const int32_t place = i < k ? judged.order[i] : 0;
-            job.ids[q * job.k + i] = i < k ? job.kept.ids[rows_[place]] : -1;
+            job.ids[q * job.k + i] = i < k ? judged.best[i].id : -1;
             job.scores[q * job.k + i] =
-                i < k ? static_cast<float>(judged.scores[place]) : -std::numeric_limits<float>::infinity();
+                i < k ? static_cast<float>(judged.best[i].score) : -std::numeric_limits<float>::infinity();
         }
         if (!job.counts) return;
         int64_t scanned = 0;
@@ -335,14 +366,14 @@ private:
         }
     }
 
-    // A filter makes rows rare that are common otherwise: no guess then.
+    // A filter may leave nothing of some lists and all of others: no guess then.
     void guess_threshold(const SearchJob& job) {
         guessed_ = false;
-        if (job.allowed) return;
+        if (!(job.share > 0.0f)) return;
         scratch_->shapes.resize((count_ + 7) / 8 * 8 * 3);
-        const float score = kernels().search.likely_threshold(job.lists, chosen_.data(), bases_.data(), count_, length_,
-                                                              bias_factor(job.packed), static_cast<float>(job.rerank),
-                                                              scratch_->shapes.data());
+        const float score = kernels().search.likely_threshold(
+            job.lists, chosen_.data(), bases_.data(), count_, length_, bias_factor(job.packed),
+            static_cast<float>(job.rerank) / job.share, scratch_->shapes.data());
         const float integer = score / scan.unit;
         guessed_ = std::abs(integer) < 1e9f;
         if (guessed_) scan.best.threshold = static_cast<int32_t>(integer);

@@ -47,15 +47,22 @@ public:
             for (int64_t i = starts_[list], some; groups > 0; groups--, i += some) {
                 some = (starts_[list + 1] - i + groups - 1) / groups;
                 Scan* scans[4];
-                for (int64_t t = 0; t < some; t++) scans[t] = &searches[visits_[i + t]].scan;
-                level.scan_list[some - 1](job, list, next, scans, bases_.data() + i);
+                int32_t bases[4];
+                for (int64_t t = 0; t < some; t++) {
+                    scans[t] = &searches[visits_[i + t].query].scan;
+                    bases[t] = visits_[i + t].base;
+                }
+                level.scan_list[some - 1](job, list, next, scans, bases);
             }
         }
     }
 
 private:
-    std::vector<int64_t> starts_, next_;   // (L + 1,) where each list's visits begin
-    std::vector<int32_t> visits_, bases_;  // the queries of a list, and its bases for them
+    struct Visit {
+        int32_t query, base;  // what the query's scores in the list start from
+    };
+    std::vector<int64_t> starts_, next_;  // (L + 1,) where each list's visits begin
+    std::vector<Visit> visits_;
 
     void sort_by_list(const SearchJob& job, std::vector<QuerySearch>& searches, int64_t count) {
         starts_.assign(job.lists.count + 1, 0);
@@ -64,14 +71,10 @@ private:
         for (int64_t list = 0; list < job.lists.count; list++) starts_[list + 1] += starts_[list];
         next_.assign(starts_.begin(), starts_.end() - 1);
         visits_.resize(starts_.back());
-        bases_.resize(starts_.back());
         for (int64_t q = 0; q < count; q++) {
             const auto chosen = searches[q].chosen();
-            for (size_t i = 0; i < chosen.size(); i++) {
-                const int64_t at = next_[chosen[i]]++;
-                visits_[at] = static_cast<int32_t>(q);
-                bases_[at] = searches[q].start(i);
-            }
+            for (size_t i = 0; i < chosen.size(); i++)
+                visits_[next_[chosen[i]]++] = {static_cast<int32_t>(q), searches[q].start(i)};
         }
     }
 };

@@ -134,6 +134,7 @@ struct SearchJob {
     Kept kept;
     Turn turn;
     const uint32_t* allowed;  // (n_blocks,) a bit a row, or null: all
+    float share;              // of the rows of any list that are allowed, about; 0: unknown
     int64_t n_queries, probes, rerank, k;
     const float* queries;  // (n_queries, d)
     int64_t* ids;          // (n_queries, k)  out, -1 where there is none

@@ -43,7 +43,7 @@ def test_a_search_probes_the_lists_whose_best_row_may_score_highest(metric, simd
     queries = unequal_crowds(seed=4, n=50)
     probes, k = 4, 10
     index = pcpq.build(vectors, metric=metric, n_lists=60, keep="float32")
-    trained = index._trained
+    trained = index._state.snapshot.trained
     found = Coarse.of(trained.partition)
     working = queries / np.float32(trained.query_unit)
     asked, lists, units = integers_of(found, working - found.middle if metric == "euclidean" else working)

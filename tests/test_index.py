@@ -145,7 +145,9 @@ def test_a_bitmap_filters_as_its_ids_do_also_after_rows_are_added(data):
     some = index.search(queries, filter=bitmap, exclude=[0, 3, 6]).ids
     assert np.array_equal(some, index.search(queries, filter=allowed[3:]).ids)
     with pytest.raises(ValueError, match="expected integers"):
-        pcpq.Bitmap(["a"])
+        pcpq.Bitmap([0.5])
+    with pytest.raises(ValueError, match="ids are int"):
+        index.search(queries, filter=["a"])
 
 
 @pytest.mark.parametrize("metric", METRICS)

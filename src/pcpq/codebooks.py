@@ -36,11 +36,16 @@ Lists = NDArray[np.int32]
 
 
 class PackedCodes(NamedTuple):
-    """Codes in list order: blocks, or rows of center numbers with all that goes with them."""
+    """Codes in list order: blocks, or loose rows of center numbers with all that goes with them."""
 
     blocks: Bytes
     scales: NDArray[Any] | None = None
     biases: Bytes | None = None
+
+    @property
+    def loose(self) -> bool:
+        """Whether rows lie one after the other."""
+        return self.biases is not None
 
 
 @dataclass(frozen=True)
@@ -130,9 +135,12 @@ class Codebooks:
         scales = None if codes.scales is None else take_apart(codes.scales, m)
         return replace(codes, centers=take_apart(codes.centers, m), scales=scales)
 
-    def pack(self, blocks: Blocks, lists: Lists, codes: Codes, bias_bytes: Bytes) -> PackedCodes:
-        """Shrunk codes of rows in list order."""
-        if self.coding == "loose":
+    def pack(
+        self, blocks: Blocks, lists: Lists, codes: Codes, bias_bytes: Bytes, loose: bool = False
+    ) -> PackedCodes:
+        """Shrunk codes of rows in list order; `loose` where blocks would hold few rows and much air."""
+        if loose or self.coding == "loose":
+            codes = self.expand(codes)
             width = codes.centers.dtype.itemsize * codes.centers.shape[1]
             return PackedCodes(codes.centers.view(np.uint8).reshape(-1, width), codes.scales, bias_bytes)
         n_lists, m = len(blocks.rows) - 1, self.model.layout.n_sections
@@ -160,7 +168,8 @@ class Codebooks:
         """Shrunk codes and bias bytes again, rows in list order."""
         m = self.model.layout.n_sections
         if packed.biases is not None:
-            return Codes(packed.blocks.view(self.model.code_dtype).reshape(-1, m), packed.scales), packed.biases
+            centers = packed.blocks.view(self.model.code_dtype).reshape(-1, m)
+            return self.shrink(Codes(centers, packed.scales)), packed.biases
         centers, scales, biases = unpack(blocks, packed.blocks, m, self.coding == "scaled")
         return Codes(centers, scales), biases
 
@@ -168,28 +177,17 @@ class Codebooks:
         self, packed: PackedCodes, lists: Lists, reach: float, bias: tuple[float, float, bool]
     ) -> tuple[Any, ...]:
         """Codes of rows of these lists as the native search wants them."""
-        models = [quantizer.model_ for quantizer in self.quantizers]
-        m, k, size = self.model.readout.shape
-        columns = k if self.coding == "loose" else 16
-        centers = np.zeros((len(models), m, size, columns), np.float32)
-        for book, model in zip(centers, models, strict=True):
-            book[:, :, :k] = model.readout.transpose(0, 2, 1) * np.float32(model.unit)
-        scales = None
-        if self.model.scales is not None:
-            width = max(model.scales.shape[1] for model in models if model.scales is not None)
-            scales = np.zeros((len(models), m, max(width, 16)), np.float32)
-            for book, model in zip(scales, models, strict=True):
-                if model.scales is not None:
-                    book[:, : model.scales.shape[1]] = model.scales
+        coding, m = "loose" if packed.loose else self.coding, self.model.layout.n_sections
+        centers, scales = self._tables
         steps, step_units, largest_step = None, None, 0.0
-        if self.coding == "scaled":
+        if coding == "scaled":
             steps, step_units, largest_step = self._steps
-            steps = np.concatenate([steps, np.zeros((len(models), m % 2, 16), np.int8)], axis=1)
+            steps = np.concatenate([steps, np.zeros((len(steps), m % 2, 16), np.int8)], axis=1)
         loose: tuple[Any, ...] = (None, None, None, None)
-        if self.coding == "loose":
+        if packed.loose:
             loose = (*self._loose_scales(packed.scales, lists), packed.biases)
         return (
-            self.coding,
+            coding,
             packed.blocks,
             centers,
             scales,
@@ -210,6 +208,23 @@ class Codebooks:
         models = [quantizer.model_ for quantizer in self.quantizers]
         levels = np.stack([model.vector_levels for model in models if model.vector_levels is not None])
         return None, None, levels[lists if len(levels) > 1 else 0, scales[:, 0]]
+
+    @cached_property
+    def _tables(self) -> tuple[Float32Array, Float32Array | None]:
+        """(B, m, D, k) centers and (B, m, s) scales of every codebook, zeros up to sixteen."""
+        models = [quantizer.model_ for quantizer in self.quantizers]
+        m, k, size = self.model.readout.shape
+        centers = np.zeros((len(models), m, size, max(k, 16)), np.float32)
+        for book, model in zip(centers, models, strict=True):
+            book[:, :, :k] = model.readout.transpose(0, 2, 1) * np.float32(model.unit)
+        if self.model.scales is None:
+            return centers, None
+        width = max(model.scales.shape[1] for model in models if model.scales is not None)
+        scales = np.zeros((len(models), m, max(width, 16)), np.float32)
+        for book, model in zip(scales, models, strict=True):
+            if model.scales is not None:
+                book[:, : model.scales.shape[1]] = model.scales
+        return centers, scales
 
     @cached_property
     def _steps(self) -> tuple[NDArray[np.int8], Float32Array, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,8 @@ from pcpq import _core
 from pcpq.arrays import (
     Float32Array,
     Ids,
-    as_ids,
     as_vectors,
     handy,
-    refuse_duplicates,
     typical_unit,
     unit_rows,
     working_rows,
@@ -27,11 +26,13 @@ from pcpq.parallel import available_threads
 from pcpq.partition import ROWS_A_LIST
 from pcpq.quantizers import PQ, QPCPQ, Quantizer
 from pcpq.quantizers.options import whole_number
-from pcpq.rerank import KEEPS, read_rows
+from pcpq.rerank import KEEPS
 from pcpq.rotation import ROTATIONS
 from pcpq.rows import RowsBuilder
-from pcpq.scan import Asked, Snapshot
-from pcpq.search import Result, find, find_one, find_range, make_plan, nothing
+from pcpq.scan import Asked
+from pcpq.search import Result, find, find_one, find_range, make_plan
+from pcpq.snapshot import Snapshot, statistics
+from pcpq.state import State
 from pcpq.streams import Stream
 from pcpq.trained import Trained
 
@@ -83,7 +84,7 @@ class Index:
         self.metric, self.quantizer, self.n_lists = metric, quantizer, n_lists
         self.rotation, self.codebooks, self.keep = rotation, codebooks, keep
         self.seed = whole_number("seed", seed, 0, (1 << 63) - 1)
-        self._snapshot: Snapshot | None = None
+        self._state: State | None = None
 
     def fit(self, vectors: Any, *, expected: int | None = None, threads: int | None = None) -> Index:
         """Learn lists and codes from a sample of the vectors; `expected` is how many will be added."""
@@ -95,7 +96,7 @@ class Index:
         sample = stream.sample(wanted, generator)
         if self.n_lists is None:
             n_lists = min(n_lists or default_lists(len(sample)), max(1, len(sample) // LEAST_ROWS_A_LIST))
-        self._trained = Trained.fit(
+        trained = Trained.fit(
             sample,
             metric=self.metric,
             keep=self.keep,
@@ -107,27 +108,40 @@ class Index:
             threads=threads,
         )
         _core.release_memory()
-        self._snapshot = None
-        self._next_id = 0
+        self._state = State(trained)
         return self
 
     def add(
         self, vectors: Any, ids: Any = None, *, threads: int | None = None, progress: Progress | None = None
-    ) -> Ids:
-        """Add vectors, or an iterable of batches; returns their ids, counted up from 0 if none are given."""
-        before, trained, stream = self._fitted(), self._trained, Stream.of(vectors)
-        start = len(self)
-        builder = RowsBuilder(None if before is None else (before.rows(), before.spread), stream.length)
-        for batch in stream.batches(trained.dimensions, available_threads(threads)):
-            builder.append(*trained.rows(batch, builder.count - start, threads))
-            if progress is not None:
-                progress(builder.count - start, stream.length)
-        count = builder.count - start
-        given = np.arange(self._next_id, self._next_id + count) if ids is None else as_ids(ids, count)
-        refuse_duplicates(given if before is None else np.concatenate([before.ids, given]))
-        self._snapshot = Snapshot.of(trained, *builder.finish(start, given))
-        self._next_id = max(self._next_id, int(given.max()) + 1)
-        return given
+    ) -> NDArray[Any]:
+        """Add vectors, or an iterable of batches.
+
+        Parameters
+        ----------
+        vectors : (n, d) floats, or batches of them
+        ids : (n,) int or str, all new, and of one kind in an index; None: counted up from 0
+        threads : None: every CPU of the process
+        progress : called with how many are done and how many there are, None if nobody knows
+
+        Returns
+        -------
+        ids : of the vectors
+        """
+        return self._insert(vectors, ids, False, threads, progress)
+
+    def upsert(
+        self, vectors: Any, ids: Any, *, threads: int | None = None, progress: Progress | None = None
+    ) -> NDArray[Any]:
+        """Add vectors in the place of those that have the same ids; a search finds the old ones or the new."""
+        return self._insert(vectors, ids, True, threads, progress)
+
+    def remove(self, ids: Any) -> int:
+        """Remove ids; returns how many of them were there."""
+        return self._fitted().remove(ids)
+
+    def compact(self) -> None:
+        """Make everything one part and forget what was removed, while searches and additions go on."""
+        self._fitted().compact()
 
     def search(
         self,
@@ -151,21 +165,19 @@ class Index:
         exclude : ids that may not
         threads : None: every CPU of the process, one for a single query
         """
-        if filter is None and exclude is None and self._snapshot is not None:
-            found = find_one(self._snapshot, queries, k, probes, rerank)
+        if filter is None and exclude is None and self._state is not None and self._state.kind == "int":
+            found = find_one(self._state.snapshot, queries, k, probes, rerank)
             if found is not None:
                 return found
         k = whole_number("k", k, 1, 1 << 30)
         single = np.ndim(queries) == 1
         threads = 1 if single and threads is None else threads
-        asked, snapshot = self._queries(queries), self._fitted()
-        if snapshot is None:
-            scores, ids = nothing(len(asked.rows), k)
-        else:
-            plan = make_plan(snapshot, k, probes, rerank, filter, exclude, threads)
-            scores, ids = find(snapshot, asked, plan)
-        scores = self._scores(scores, asked.unit)
-        return Result(scores[0], ids[0]) if single else Result(scores, ids)
+        snapshot = self._fitted().snapshot
+        asked = self._queries(queries, snapshot.trained)
+        plan = make_plan(snapshot, k, probes, rerank, filter, exclude, threads)
+        scores, ids = find(snapshot, asked, plan)
+        found = Result(self._scores(scores, snapshot.trained, asked.unit), as_given(snapshot, ids))
+        return Result(found.scores[0], found.ids[0]) if single else found
 
     def search_range(
         self,
@@ -177,7 +189,7 @@ class Index:
         filter: Any = None,
         exclude: Any = None,
         threads: int | None = None,
-    ) -> tuple[NDArray[np.int64], Float32Array, Ids]:
+    ) -> tuple[NDArray[np.int64], Float32Array, NDArray[Any]]:
         """All vectors that score at least `min_score`, or lie within the squared `max_distance`.
 
         Returns
@@ -192,31 +204,31 @@ class Index:
         bound = bounds[wanted]
         if bound is None or bounds[other] is not None:
             raise ValueError(f"a search by range in a {self.metric} index takes {wanted}, and not {other}")
-        asked, snapshot = self._queries(queries), self._fitted()
-        if snapshot is None:
-            return np.zeros(len(asked.rows) + 1, np.int64), np.empty(0, np.float32), np.empty(0, np.int64)
+        snapshot = self._fitted().snapshot
+        asked = self._queries(queries, snapshot.trained)
         plan = make_plan(snapshot, 1, probes, None, filter, exclude, threads)
-        least = float(bound) / (self._trained.unit * asked.unit)
+        least = float(bound) / (snapshot.trained.unit * asked.unit)
         limits, scores, ids = find_range(snapshot, asked, plan, -least if max_distance is not None else least)
-        return limits, self._scores(scores, asked.unit), ids
+        return limits, self._scores(scores, snapshot.trained, asked.unit), as_given(snapshot, ids)
 
     def explain(self, query: Any, k: int = 10, **options: Any) -> dict[str, Any]:
         """What a search for one query does: lists, rows and candidates, and the seconds of each stage."""
         k = whole_number("k", k, 1, 1 << 30)
-        asked, snapshot = self._queries(query), self._fitted()
+        snapshot = self._fitted().snapshot
+        asked = self._queries(query, snapshot.trained)
         counts, seconds = np.zeros((1, 3), np.int64), np.zeros(4)
-        if snapshot is not None:
-            given = {name: options.pop(name, None) for name in ("probes", "rerank", "filter", "exclude")}
-            if options:
-                raise ValueError(f"explain has no option {next(iter(options))!r}")
-            plan = make_plan(snapshot, k, **given, threads=1)
-            find(snapshot, Asked(asked.rows[:1], asked.unit), plan, counts, seconds)
+        given = {name: options.pop(name, None) for name in ("probes", "rerank", "filter", "exclude")}
+        if options:
+            raise ValueError(f"explain has no option {next(iter(options))!r}")
+        plan = make_plan(snapshot, k, **given, threads=1)
+        find(snapshot, Asked(asked.rows[:1], asked.unit), plan, counts, seconds)
         probed, scanned, judged = (int(count) for count in counts[0])
         stages = ("rank lists", "tables", "scan", "judge")
         return {
-            "lists": len(self._trained.partition),
+            "segments": len(snapshot.parts),
+            "lists": len(snapshot.trained.partition),
             "lists_probed": probed,
-            "rows": len(self),
+            "rows": len(snapshot),
             "rows_scanned": scanned,
             "candidates_judged": judged,
             "judged_by": self.keep or "codes",
@@ -225,54 +237,56 @@ class Index:
 
     def reconstruct(self, ids: Any) -> Float32Array:
         """(n, d) the vectors of ids, as kept, or decoded where none are."""
-        snapshot = self._fitted()
-        wanted = np.atleast_1d(np.asarray(ids))
-        if snapshot is None:
-            raise KeyError(f"id {wanted[0]} is not in the index" if len(wanted) else "the index is empty")
-        rows = snapshot.rows_of(wanted)
-        if self.keep is not None:
-            units = None if snapshot.units is None else snapshot.units[rows]
-            found = read_rows(snapshot.kept[rows], units)
-        else:
-            codes, _ = self._trained.codebooks.unpack(snapshot.blocks, snapshot.packed)
-            codes = self._trained.codebooks.expand(codes[rows])
-            found = self._trained.decode(codes, snapshot.lists[rows])
-        found *= np.float32(self._trained.unit)
+        snapshot, wanted = self._fitted().snapshot, np.atleast_1d(np.asarray(ids))
+        found = np.empty((len(wanted), snapshot.trained.dimensions), np.float32)
+        missing = np.ones(len(wanted), bool)
+        for part, rows in zip(snapshot.parts, snapshot.find(wanted), strict=True):
+            there = rows >= 0
+            if there.any():
+                found[there] = part.segment.vectors(rows[there])
+            missing &= ~there
+        if missing.any():
+            raise KeyError(f"id {wanted[missing][0]!s} is not in the index")
+        found *= np.float32(snapshot.trained.unit)
         return found
 
     def stats(self) -> dict[str, Any]:
-        """Bytes a vector by part, and how lists are filled."""
-        snapshot = self._fitted()
-        parts = {"lists": self._trained.partition.centers.nbytes}
-        sizes = np.zeros(len(self._trained.partition), np.int64)
-        if snapshot is not None:
-            parts |= snapshot.bytes_by_part()
-            sizes = np.diff(snapshot.blocks.rows)
-        mean = sizes.mean()
-        return {
-            "vectors": len(self),
-            "dimensions": self._trained.dimensions,
-            "lists": len(sizes),
-            "bytes_per_vector": {name: size / max(len(self), 1) for name, size in parts.items()},
-            "largest_list": int(sizes.max()),
-            "empty_lists": int((sizes == 0).sum()),
-            # 1 where all lists are equal: how many times more a random vector's list holds than the mean list.
-            "imbalance": float((sizes**2).mean() / mean**2) if mean > 0 else 1.0,
-        }
+        """Bytes a vector by part, how lists are filled, what was removed and how far vectors have moved."""
+        return statistics(self._fitted().snapshot)
 
     def __len__(self) -> int:
-        return 0 if self._snapshot is None else len(self._snapshot)
+        return 0 if self._state is None else len(self._state.snapshot)
 
     def __contains__(self, some_id: Any) -> bool:
-        return self._snapshot is not None and bool((self._snapshot.ids == some_id).any())
+        state = self._state
+        if state is None or isinstance(some_id, str) != (state.kind == "str"):
+            return False
+        return any((rows >= 0).any() for rows in state.snapshot.find([some_id]))
 
     def __repr__(self) -> str:
         return f"Index(metric={self.metric!r}, keep={self.keep!r}, vectors={len(self)})"
 
-    def _fitted(self) -> Snapshot | None:
-        if not hasattr(self, "_trained"):
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickles and copies, which then go their own ways."""
+        return vars(self) | {"_state": copy(self._state)}
+
+    def _fitted(self) -> State:
+        if self._state is None:
             raise NotFittedError("this Index is not fitted: call fit first, or use pcpq.build")
-        return self._snapshot
+        return self._state
+
+    def _insert(
+        self, vectors: Any, ids: Any, replacing: bool, threads: int | None, progress: Progress | None
+    ) -> NDArray[Any]:
+        """Encode vectors batch by batch; they are found when all are done."""
+        state, stream = self._fitted(), Stream.of(vectors)
+        with state.writing:
+            trained, builder = state.snapshot.trained, RowsBuilder(stream.length)
+            for batch in stream.batches(trained.dimensions, available_threads(threads)):
+                builder.append(*trained.rows(batch, builder.count, threads))
+                if progress is not None:
+                    progress(builder.count, stream.length)
+            return state.insert(*builder.finish(), ids, replacing)
 
     def _new_quantizer(self, dimensions: int, threads: int | None) -> Quantizer:
         quantizer = self.quantizer
@@ -284,15 +298,12 @@ class Index:
         parameters = quantizer.get_params() | {"gain": False, "bias": bias, "threads": threads}
         return type(quantizer)(**parameters)
 
-    def _queries(self, queries: Any) -> Asked:
-        self._fitted()
+    def _queries(self, queries: Any, trained: Trained) -> Asked:
         queries = np.asarray(queries)
         queries = as_vectors(queries[None] if queries.ndim == 1 else queries, "queries")
-        if queries.shape[1] != self._trained.dimensions:
-            raise ValueError(
-                f"queries have {queries.shape[1]} dimensions, the index has {self._trained.dimensions}"
-            )
-        unit = self._trained.query_unit
+        if queries.shape[1] != trained.dimensions:
+            raise ValueError(f"queries have {queries.shape[1]} dimensions, the index has {trained.dimensions}")
+        unit = trained.query_unit
         if self.metric == "cosine":
             rows = unit_rows(queries, "queries", 0)
         elif unit == 1.0 and handy(queries):
@@ -302,12 +313,12 @@ class Index:
             rows = working_rows(queries, unit, "queries")
         return Asked(rows, unit)
 
-    def _scores(self, scores: Float32Array, unit: float) -> Float32Array:
+    def _scores(self, scores: Float32Array, trained: Trained, unit: float) -> Float32Array:
         """Scores of the scan in the user's units; squared distances where the metric is one."""
         if self.metric == "euclidean":
             scores = np.maximum(-scores, 0)
-        if self._trained.unit * unit != 1.0:
-            scores = scores * np.float32(self._trained.unit) * np.float32(unit)
+        if trained.unit * unit != 1.0:
+            scores = scores * np.float32(trained.unit) * np.float32(unit)
         return scores
 
 
@@ -331,3 +342,8 @@ def build(
 def default_lists(n: int) -> int:
     """Twice the root of the number of vectors."""
     return max(1, round(2 * math.sqrt(n)))
+
+
+def as_given(snapshot: Snapshot, ids: Ids) -> NDArray[Any]:
+    """Numbers that a search found, or their words."""
+    return snapshot.words(ids) if snapshot.of_words else ids

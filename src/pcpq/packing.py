@@ -53,6 +53,18 @@ class Blocks:
         counts = np.diff(self.rows)
         return np.arange(self.rows[-1]) + np.repeat(BLOCK * self.blocks[:-1] - self.rows[:-1], counts)
 
+    def mask(self, chosen: NDArray[np.bool_]) -> NDArray[np.uint32]:
+        """(n_blocks,) of (n,) rows in list order: a bit a row, a word a block."""
+        bits = np.packbits(self.spread(chosen), axis=1, bitorder="little")
+        words: NDArray[np.uint32] = bits.view(np.uint32).reshape(-1)
+        return words
+
+    def bits(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+        """Word and bit of rows in such a mask."""
+        lists = np.searchsorted(self.rows, rows, side="right") - 1
+        within = rows - self.rows[lists]
+        return self.blocks[lists] + within // BLOCK, np.uint32(1) << (within % BLOCK).astype(np.uint32)
+
     def spread(self, values: NDArray[Number]) -> NDArray[Number]:
         """(n, ...) rows in list order to (n_blocks, 32, ...), zeros where no row is."""
         out = np.zeros((int(self.blocks[-1]) * BLOCK, *values.shape[1:]), values.dtype)

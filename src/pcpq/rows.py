@@ -46,6 +46,11 @@ class Rows:
                 column.resize((end, *column.shape[1:]), refcheck=False)
             column[start:end] = getattr(rows, name)
 
+    def taken(self, rows: NDArray[np.intp]) -> Rows:
+        """Some of the rows."""
+        some = {name: column[rows] for name, column in self._columns().items()}
+        return Rows(**(dict.fromkeys(field.name for field in fields(Rows)) | some))  # type: ignore[arg-type]
+
     def sort_by_list(self) -> None:
         """Bring rows into the order of their lists, where they lie: twice the rows may not fit memory."""
         order = np.argsort(self.lists, kind="stable")
@@ -63,10 +68,16 @@ class Spread(NamedTuple):
 
     reach: float  # no decoded row is longer
     sums: NDArray[np.float64]  # (3, L) of decoded rows' squared lengths, of biases, and of their squares
+    residuals: float  # the sum of rows' squared distances from their centers
 
     @classmethod
     def of(
-        cls, n_lists: int, lists: NDArray[np.int32], decoded: Float32Array, bias: Float32Array | None
+        cls,
+        n_lists: int,
+        lists: NDArray[np.int32],
+        residuals: Float32Array,
+        decoded: Float32Array,
+        bias: Float32Array | None,
     ) -> Spread:
         """Of rows of some lists."""
         squares = np.einsum("ij,ij->i", decoded, decoded)
@@ -74,11 +85,16 @@ class Spread(NamedTuple):
         sums = np.zeros((3, n_lists))
         for total, column in zip(sums, columns, strict=False):
             total += np.bincount(lists, weights=column, minlength=n_lists)
-        return cls(float(np.sqrt(squares.max())) * 1.001, sums)
+        apart = float(np.einsum("ij,ij->", residuals, residuals, dtype=np.float64))
+        return cls(float(np.sqrt(squares.max())) * 1.001, sums, apart)
 
     def joined(self, other: Spread) -> Spread:
         """Of the rows of both."""
-        return Spread(max(self.reach, other.reach), self.sums + other.sums)
+        return Spread(max(self.reach, other.reach), self.sums + other.sums, self.residuals + other.residuals)
+
+    def scaled(self, shares: NDArray[np.float64], share: float) -> Spread:
+        """About that of (L,) shares of every list's rows, and a share of all."""
+        return Spread(self.reach, self.sums * shares, self.residuals * share)
 
     def shapes(self, counts: NDArray[np.int64], dimensions: int) -> Float32Array:
         """(3, L) variance of scores by codes, for a query of length 1; mean and variance of biases."""
@@ -88,24 +104,23 @@ class Spread(NamedTuple):
 
 
 class RowsBuilder:
-    """Rows that come batch by batch, after those there are; room for `more` is taken at once."""
+    """Rows that come batch by batch; if it is known how many, room for them is taken at once."""
 
-    def __init__(self, before: tuple[Rows, Spread] | None, more: int | None) -> None:
-        self._all, self._more, self._own = before, more, False
-        self.count = 0 if before is None else len(before[0])
+    def __init__(self, length: int | None) -> None:
+        self._length, self.count = length, 0
+        self._all: tuple[Rows, Spread] | None = None
 
     def append(self, some: Rows, spread: Spread) -> None:
         """A batch."""
-        rows, all_spread = (some, spread) if self._all is None else (self._all[0], spread.joined(self._all[1]))
-        if not self._own:  # others read those there were
-            room = max(self.count + (self._more or 0), len(rows))
-            rows, self._own = rows.with_room(room, grows=self._more is None), True
-        rows.put(self.count, some)
-        self._all, self.count = (rows, all_spread), self.count + len(some)
+        if self._all is None:
+            rows = some.with_room(max(self._length or 0, len(some)), grows=self._length is None)
+        else:
+            rows, spread = self._all[0], spread.joined(self._all[1])
+            rows.put(self.count, some)
+        self._all, self.count = (rows, spread), self.count + len(some)
 
-    def finish(self, start: int, ids: Ids) -> tuple[Rows, Spread]:
-        """All rows; those from `start` on get their ids."""
+    def finish(self) -> tuple[Rows, Spread]:
+        """All rows, and how they spread."""
         if self._all is None:
             raise ValueError("there are no rows")
-        self._all[0].ids[start:] = ids
         return self._all

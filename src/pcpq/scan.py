@@ -1,8 +1,8 @@
-"""What an index is made of while it is searched: arrays that never change, and one native call a batch."""
+"""Segments, what an index is made of: arrays that never change, and one native call a batch of queries."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -11,20 +11,32 @@ from numpy.typing import NDArray
 
 from pcpq import _core
 from pcpq.arrays import Float32Array, Ids, slices
-from pcpq.coarse import Coarse
 from pcpq.codebooks import PackedCodes
+from pcpq.names import Names
 from pcpq.packing import Blocks
 from pcpq.parallel import available_threads, map_threads
 from pcpq.quantizers.codes import Codes
+from pcpq.rerank import read_rows
 from pcpq.rows import Rows, Spread
 from pcpq.trained import Trained
 
 # Queries a thread takes at once; the native code shares the reading of codes among them.
 QUERIES_TOGETHER = 1024
+# Blocks with fewer rows than this would be mostly air: such a segment's rows lie one after the other.
+LEAST_ROWS_A_BLOCK = 8
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """Rows of a segment that may be found."""
+
+    count: int
+    mask: NDArray[np.uint32] | None = None  # a bit a row, a word a block; None: all
+    share: float = 1.0  # of the rows of any list, about; 0: nobody knows
 
 
 @dataclass(frozen=True, eq=False)
-class Snapshot:
+class Segment:
     """Rows in list order, packed; what every search reads and nothing changes."""
 
     trained: Trained
@@ -36,19 +48,26 @@ class Snapshot:
     kept: NDArray[np.generic]
     units: Float32Array | None
     ids: Ids
+    names: Names | None = None
 
     @classmethod
-    def of(cls, trained: Trained, rows: Rows, spread: Spread) -> Snapshot:
+    def of(cls, trained: Trained, rows: Rows, spread: Spread, names: Names | None = None) -> Segment:
         """Sort rows by list, where they lie, and pack their codes."""
         rows.sort_by_list()
-        blocks = Blocks.of(np.bincount(rows.lists, minlength=len(trained.partition)).astype(np.int64))
+        n_lists = len(trained.partition)
+        blocks = Blocks.of(np.bincount(rows.lists, minlength=n_lists).astype(np.int64))
         codes = Codes(rows.centers, rows.scales)
-        packed = trained.codebooks.pack(blocks, rows.lists, codes, rows.bias_bytes)
+        loose = len(rows) < LEAST_ROWS_A_BLOCK * n_lists
+        packed = trained.codebooks.pack(blocks, rows.lists, codes, rows.bias_bytes, loose)
         judged_by = (rows.gains, rows.biases, rows.kept, rows.units, rows.ids)
-        return cls(trained, blocks, packed, spread, *judged_by)
+        return cls(trained, blocks, packed, spread, *judged_by, names)
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is made when it is needed."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def bytes_by_part(self) -> dict[str, int]:
         """What codes, corrections, kept vectors and ids take."""
@@ -56,14 +75,14 @@ class Snapshot:
             "codes": self.packed,
             "corrections": (self.gains, self.biases),
             "kept": (self.kept, self.units),
-            "ids": (self.ids,),
+            "ids": (self.ids, self.names),
         }
         return {name: sum(0 if a is None else a.nbytes for a in arrays) for name, arrays in parts.items()}
 
-    @cached_property
-    def plans(self) -> dict[Any, Any]:
-        """What searches for one query settled on, by what they were asked."""
-        return {}
+    @property
+    def every_row(self) -> NDArray[np.uint32]:
+        """The mask of all rows."""
+        return self.blocks.mask(np.ones(len(self), bool))
 
     @property
     def lists(self) -> NDArray[np.int32]:
@@ -77,12 +96,44 @@ class Snapshot:
         corrections = (self.gains, self.biases, self.kept, self.units, self.ids)
         return Rows(self.lists, codes.centers, codes.scales, biases, *corrections)
 
+    def vectors(self, rows: NDArray[np.intp]) -> Float32Array:
+        """(n, d) some rows as kept, or decoded where nothing is, in working units."""
+        if self.trained.keep is not None:
+            return read_rows(self.kept[rows], None if self.units is None else self.units[rows])
+        books = self.trained.codebooks
+        codes, _ = books.unpack(self.blocks, self.packed)
+        return self.trained.decode(books.expand(codes[rows]), self.lists[rows])
+
+    def find(self, ids: NDArray[Any]) -> NDArray[np.intp]:
+        """The row of every number, -1 where there is none."""
+        places = np.searchsorted(self.ids, ids, sorter=self.by_id)
+        rows = self.by_id[np.minimum(places, len(self.ids) - 1)].astype(np.intp)
+        return np.where(self.ids[rows] == ids, rows, -1)
+
+    def find_words(self, words: list[str]) -> NDArray[np.intp]:
+        """The same for words."""
+        if self.names is None:
+            return np.full(len(words), -1, np.intp)
+        places = self.names.places(words)
+        return np.where(places >= 0, self.by_id[places], -1)
+
+    def word(self, number: int) -> str:
+        """The word of a number that is in this segment."""
+        if self.names is None:
+            raise AssertionError("numbers have no words")
+        return self.names[int(np.searchsorted(self.ids, number, sorter=self.by_id))]
+
+    @cached_property
+    def by_id(self) -> NDArray[np.int32]:
+        """(n,) rows in the order of their numbers."""
+        return np.argsort(self.ids).astype(np.int32)
+
     @cached_property
     def searcher(self) -> Any:
         """Lists, codes and kept vectors in native hands."""
         trained, partition = self.trained, self.trained.partition
         keep = "none" if self.kept.shape[1] == 0 else self.kept.dtype.name
-        coarse = Coarse.of(partition)
+        coarse = trained.coarse
         # Bases by rounded centers may be larger than by the centers themselves.
         largest, largest_offset = 2.0 * coarse.longest, float(np.abs(partition.offsets).max())
         shapes = self.spread.shapes(np.diff(self.blocks.rows), trained.dimensions)
@@ -109,7 +160,7 @@ class Snapshot:
         k: int,
         probes: int,
         rerank: int,
-        allowed: NDArray[np.uint32] | None,
+        allowed: Allowed,
         threads: int | None,
         counts: Ids | None = None,
         seconds: NDArray[np.float64] | None = None,
@@ -123,30 +174,15 @@ class Snapshot:
         scores, ids = np.empty((n, k), np.float32), np.empty((n, k), np.int64)
         native = self.searcher.search
         if n == 1 or counts is not None:
-            native(queries, probes, rerank, ids, scores, allowed, counts, seconds)
+            native(queries, probes, rerank, ids, scores, allowed.mask, allowed.share, counts, seconds)
             return scores, ids
 
         def search_some(part: slice) -> None:
-            native(queries[part], probes, rerank, ids[part], scores[part], allowed)
+            native(queries[part], probes, rerank, ids[part], scores[part], allowed.mask, allowed.share)
 
         together = min(QUERIES_TOGETHER, -(-n // available_threads(threads)))
         map_threads(search_some, slices(n, together), threads)
         return scores, ids
-
-    def mask(self, allowed: NDArray[np.bool_]) -> tuple[int, NDArray[np.uint32]]:
-        """How many of (n,) rows in list order may be found, and which: a bit a row and a word a block."""
-        bits = np.packbits(self.blocks.spread(allowed), axis=1, bitorder="little")
-        return int(allowed.sum()), bits.view(np.uint32).reshape(-1)
-
-    def rows_of(self, ids: NDArray[Any]) -> NDArray[np.intp]:
-        """The row of every id, or a KeyError that names one that is not there."""
-        order = np.argsort(self.ids)
-        places = np.searchsorted(self.ids, ids, sorter=order)
-        rows: NDArray[np.intp] = order[np.minimum(places, len(order) - 1)]
-        missing = self.ids[rows] != ids
-        if missing.any():
-            raise KeyError(f"id {ids[missing][0]} is not in the index")
-        return rows
 
 
 class Asked(NamedTuple):

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.arrays import Float32Array, Ids, integer_ids
+from pcpq.names import as_words, kind_of
 from pcpq.quantizers.options import whole_number
-from pcpq.scan import Asked, Snapshot
+from pcpq.scan import Allowed, Asked, Segment
+from pcpq.snapshot import Snapshot
 
 # So few vectors are all judged: an approximation would save nothing.
 FEW = 2000
@@ -27,7 +29,7 @@ class Result(NamedTuple):
     """Best first; (n, k), or (k,) for a single query."""
 
     scores: Float32Array
-    ids: Ids
+    ids: NDArray[Any]  # int64, -1 where there is none; or str, None where there is none
 
     @property
     def distances(self) -> Float32Array:
@@ -39,27 +41,40 @@ class Bitmap:
     """Ids that may be found, prepared: the second search with it does not look them up again."""
 
     def __init__(self, ids: Any) -> None:
-        self.ids = np.unique(integer_ids(ids))
-        self._found: WeakKeyDictionary[Snapshot, tuple[int, NDArray[np.uint32]]] = WeakKeyDictionary()
+        words = kind_of(ids) == "str"
+        self.ids: NDArray[Any] = np.unique(np.array(as_words(ids), object) if words else integer_ids(ids))
+        self._found: WeakKeyDictionary[Segment, NDArray[np.uint32]] = WeakKeyDictionary()
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def of(self, snapshot: Snapshot) -> tuple[int, NDArray[np.uint32]]:
-        """How many rows of a snapshot are allowed, and its mask."""
-        if snapshot not in self._found:
-            self._found[snapshot] = snapshot.mask(np.isin(snapshot.ids, self.ids))
-        return self._found[snapshot]
+    def of(self, segment: Segment) -> NDArray[np.uint32]:
+        """The mask of a segment."""
+        if segment not in self._found:
+            self._found[segment] = segment.blocks.mask(rows_with(segment, self.ids))
+        return self._found[segment]
+
+
+def rows_with(segment: Segment, ids: NDArray[Any]) -> NDArray[np.bool_]:
+    """(n,) which rows of a segment have one of these ids."""
+    if segment.names is None:
+        if ids.size and ids.dtype.kind not in "iu":
+            raise ValueError(f"a filter by {kind_of(ids)} does not suit an index whose ids are int")
+        return np.isin(segment.ids, ids)
+    found = np.zeros(len(segment), bool)
+    rows = segment.find_words(as_words(ids) if ids.size else [])
+    found[rows[rows >= 0]] = True
+    return found
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How many results, lists and candidates; which rows may be found (None: all)."""
+    """How many results, lists and candidates; which rows may be found."""
 
     k: int
     probes: int
     rerank: int
-    allowed: NDArray[np.uint32] | None
+    allowed: tuple[Allowed, ...]  # of every part of the snapshot
     n_allowed: int
     threads: int | None
 
@@ -75,29 +90,37 @@ def make_plan(
 ) -> Plan:
     """Defaults filled in, and everything judged where little may be found."""
     k = whole_number("k", k, 1, 1 << 30)
-    n_lists, n_allowed, allowed = len(snapshot.trained.partition), len(snapshot), None
+    n_lists, n_allowed = len(snapshot.trained.partition), len(snapshot)
+    allowed = tuple(part.everything for part in snapshot.parts)
     given = probes if probes is not None else max(1, n_lists // 20)
     probes = whole_number("probes", given, 1, 1 << 30)
     wanted = whole_number("rerank", rerank if rerank is not None else max(100, 10 * k), 1, 1 << 34)
     few = len(snapshot) <= FEW and rerank is None
     if filter is not None or exclude is not None:
-        n_allowed, allowed = allowed_rows(snapshot, filter, exclude)
+        allowed = allowed_rows(snapshot, filter, exclude)
+        n_allowed = sum(some.count for some in allowed)
         few = few or n_allowed <= FEW
     if few:
         probes, wanted = n_lists, n_allowed
     return Plan(k, probes, min(max(wanted, k), n_allowed), allowed, n_allowed, threads)
 
 
-def allowed_rows(snapshot: Snapshot, filter: Any, exclude: Any) -> tuple[int, NDArray[np.uint32]]:
-    """How many rows a filter and an exclusion leave, and their mask."""
-    if isinstance(filter, Bitmap) and exclude is None:
-        return filter.of(snapshot)
-    found = np.ones(len(snapshot), bool)
-    if filter is not None:
-        found = np.isin(snapshot.ids, filter.ids if isinstance(filter, Bitmap) else np.asarray(filter))
-    if exclude is not None:
-        found &= ~np.isin(snapshot.ids, np.asarray(exclude))
-    return snapshot.mask(found)
+def allowed_rows(snapshot: Snapshot, filter: Any, exclude: Any) -> tuple[Allowed, ...]:
+    """What a filter and an exclusion leave of every part."""
+    wanted = filter if isinstance(filter, Bitmap) or filter is None else Bitmap(filter)
+    refused = exclude if isinstance(exclude, Bitmap) or exclude is None else Bitmap(exclude)
+    found = []
+    for part in snapshot.parts:
+        some = part.everything if wanted is None else part.only(wanted.of(part.segment))
+        if refused is not None:
+            none = ~refused.of(part.segment)
+            mask = (
+                part.segment.blocks.mask(np.ones(len(part.segment), bool)) if some.mask is None else some.mask
+            )
+            left, before = part.only(mask & none), some
+            some = replace(left, share=before.share * left.count / max(before.count, 1))
+        found.append(some)
+    return tuple(found)
 
 
 def find_one(snapshot: Snapshot, query: Any, k: int, probes: int | None, rerank: int | None) -> Result | None:
@@ -114,11 +137,12 @@ def find_one(snapshot: Snapshot, query: Any, k: int, probes: int | None, rerank:
         plan = make_plan(snapshot, k, probes, rerank, None, None, 1)
         if len(snapshot.plans) < MOST_PLANS:
             snapshot.plans[k, probes, rerank] = plan
-    if k > plan.n_allowed:
+    segment = snapshot.only_segment
+    if k > plan.n_allowed or segment is None:
         return None
     scores, ids = np.empty(k, FLOAT32), np.empty(k, INT64)
     try:
-        found = snapshot.searcher.search_one(query, plan.probes, plan.rerank, ids, scores)
+        found = segment.searcher.search_one(query, plan.probes, plan.rerank, ids, scores)
     except TypeError:  # not a row of float32 numbers side by side
         return None
     return Result(scores, ids) if found else None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.arrays import Float32Array, FloatArray, typical_unit, unit_rows, working_rows
+from pcpq.coarse import Coarse
 from pcpq.codebooks import Codebooks
 from pcpq.packing import bias_bytes, bias_range
 from pcpq.partition import Partition, fit_partition
@@ -46,6 +48,7 @@ class Trained:
     partition: Partition
     matrix: Float32Array | None  # (d, d) residuals are multiplied by it before they are cut into sections
     codebooks: Codebooks
+    residual: float  # the mean squared distance of what it was trained on from the nearest center
     bias_low: float = 0.0
     bias_step: float = 0.0
 
@@ -80,12 +83,18 @@ class Trained:
         matrix = fit_rotation(rotation, residuals, quantizer, generator)
         turned, towards = turn(residuals, matrix), turn(rows, matrix)
         books = Codebooks.fit(codebooks, quantizer, turned, towards, lists, len(partition), threads)
-        trained = cls(metric, keep, sample.dimensions, unit, partition, matrix, books)
+        residual = float(np.einsum("ij,ij->", residuals, residuals, dtype=np.float64)) / len(rows)
+        trained = cls(metric, keep, sample.dimensions, unit, partition, matrix, books, residual)
         bias = trained.encode(residuals[:BIAS_ROWS], rows[:BIAS_ROWS], lists[:BIAS_ROWS], threads).bias
         if bias is None:
             return trained
         low, step = bias_range(bias)
         return replace(trained, bias_low=low, bias_step=step)
+
+    @cached_property
+    def coarse(self) -> Coarse:
+        """Centers of lists as searches have them."""
+        return Coarse.of(self.partition)
 
     @property
     def euclidean(self) -> bool:
@@ -104,7 +113,7 @@ class Trained:
         anchors = self.partition.centers[lists]
         residuals = rows - anchors
         codes, decoded, bias = self.encode(residuals, rows, lists, threads)
-        spread = Spread.of(len(self.partition), lists, decoded, bias)
+        spread = Spread.of(len(self.partition), lists, residuals, decoded, bias)
         small = np.zeros(len(rows), np.uint8)
         if bias is not None:
             small = bias_bytes(bias, self.bias_low, self.bias_step)

@@ -1,0 +1,132 @@
+"""The snapshot that counts now, and who may replace it: one writer at a time, while searches go on."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakSet
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq.names import new_ids
+from pcpq.rows import Rows, Spread
+from pcpq.scan import Segment
+from pcpq.snapshot import Part, Snapshot, merge
+from pcpq.trained import Trained
+
+# Parts of similar size that are made one: sizes then grow by as much from one part to the next, and a row is
+# written once for every such step.
+ALIKE = 3
+SIMILAR = 4
+# Of the rows of all parts: so many removed, and everything is made anew.
+REMOVED = 0.25
+# So many rows are made one part while the writer waits; more in the background.
+MERGED_AT_ONCE = 20_000
+
+
+class State:
+    """Searches read `snapshot` once; writers hold `writing` while they make the next."""
+
+    def __init__(self, trained: Trained) -> None:
+        self.snapshot = Snapshot(trained)
+        self.kind: str | None = None  # of ids
+        self.next_id = 0
+        self._make_locks()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without locks: pickles and copies get their own."""
+        return {"snapshot": self.snapshot, "kind": self.kind, "next_id": self.next_id}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """With locks of its own."""
+        vars(self).update(state)
+        self._make_locks()
+
+    def _make_locks(self) -> None:
+        self.writing = threading.RLock()
+        self._merging = threading.Lock()
+        everyone.add(self)
+
+    def insert(self, rows: Rows, spread: Spread, ids: Any, replacing: bool) -> NDArray[Any]:
+        """Rows become a part of their own; returns their ids."""
+        with self.writing:
+            numbers, names, kind = new_ids(ids, len(rows), self.kind, self.next_id)
+            given = numbers if names is None else np.array(names.all(), object)
+            before = self.snapshot.without(given) if replacing else self.snapshot
+            refuse_known(before, given)
+            rows.ids[:] = numbers
+            self.snapshot = before.including(Segment.of(before.trained, rows, spread, names))
+            self.kind, self.next_id = kind, max(self.next_id, int(numbers.max()) + 1)
+        self._tend()
+        return given
+
+    def remove(self, ids: Any) -> int:
+        """Less some ids; returns how many were there."""
+        with self.writing:
+            before = self.snapshot
+            self.snapshot = before.without(ids)
+            removed = len(before) - len(self.snapshot)
+        self._tend()
+        return removed
+
+    def compact(self) -> None:
+        """Make everything one part."""
+        with self._merging:
+            self._merge(self.snapshot.parts)
+
+    def _tend(self) -> None:
+        if not self._merging.acquire(blocking=False):
+            return
+        parts = worth_merging(self.snapshot.parts)
+        if sum(part.count for part in parts) > MERGED_AT_ONCE:
+            threading.Thread(target=self._merge_and_release, args=(parts,), daemon=True).start()
+        else:
+            self._merge_and_release(parts)
+
+    def _merge_and_release(self, parts: tuple[Part, ...]) -> None:
+        try:
+            self._merge(parts)
+        finally:
+            self._merging.release()
+
+    def _merge(self, parts: tuple[Part, ...]) -> None:
+        if not parts or (len(parts) == 1 and parts[0].live is None):
+            return
+        merged = merge(parts)
+        with self.writing:
+            if self.snapshot.trained is parts[0].segment.trained:
+                self.snapshot = self.snapshot.replaced(parts, merged)
+
+
+def worth_merging(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Parts to make one, so that there are few and little of them is gone; none if all is well."""
+    rows, there = sum(len(part.segment) for part in parts), sum(part.count for part in parts)
+    if rows - there > REMOVED * rows:
+        return tuple(parts)
+    group: list[Part] = []
+    for part in sorted(parts, key=lambda part: part.count):
+        if group and part.count > SIMILAR * sum(other.count for other in group):
+            break
+        group.append(part)
+    return tuple(group) if len(group) >= ALIKE else ()
+
+
+def refuse_known(snapshot: Snapshot, ids: NDArray[Any]) -> None:
+    """A ValueError that names the first id that is there."""
+    for rows in snapshot.find(ids):
+        if (rows >= 0).any():
+            raise ValueError(f"id {ids[rows >= 0][0]!s} is in the index already; upsert replaces it")
+
+
+def _renew_locks() -> None:
+    for state in list(everyone):
+        state._make_locks()
+
+
+# A thread that held a lock is not there any more in a forked process; the lock would be held for ever.
+everyone: WeakSet[State] = WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
