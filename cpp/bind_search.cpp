@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "bind_checksum.h"
 #include "boundary.h"
 #include "rows.h"
 #include "search.h"
@@ -166,7 +167,7 @@ Turn turn_from(const TurnArrays& arrays, size_t dimensions, const Packed& packed
 class Searcher {
 public:
     Searcher(ListArrays list_arrays, CodeArrays code_arrays, KeptArrays kept_arrays, TurnArrays turn_arrays,
-             size_t dimensions, float row_unit, float query_unit, bool unit_length)
+             size_t dimensions, float row_unit, float query_unit, bool unit_length, nb::object guard)
         : list_arrays_(std::move(list_arrays)),
           code_arrays_(std::move(code_arrays)),
           kept_arrays_(std::move(kept_arrays)),
@@ -177,7 +178,9 @@ public:
           turn_(turn_from(turn_arrays_, dimensions, packed_)),
           row_unit_(row_unit),
           query_unit_(query_unit),
-          unit_length_(unit_length) {
+          unit_length_(unit_length),
+          guarded_(std::move(guard)),
+          guard_(guarded_.is_none() ? nullptr : &nb::cast<const GuardedArrays&>(guarded_).guard()) {
         require(lists_.rows[lists_.count] == static_cast<int64_t>(std::get<6>(kept_arrays_).shape(0)),
                 "rows do not match the lists");
     }
@@ -237,13 +240,15 @@ private:
     Turn turn_;
     float row_unit_, query_unit_;  // of vectors and queries as searches have them
     bool unit_length_;             // queries are made that long
+    nb::object guarded_;
+    const Guard* guard_;
 
     SearchJob job_of(const float* queries, size_t n, int64_t probes, int64_t rerank, size_t k, int64_t* ids,
                      float* scores) const {
         const auto wanted = static_cast<int64_t>(k);
         require(probes > 0 && rerank >= wanted && wanted > 0, "probes, rerank or k is out of range");
-        return {lists_, packed_, kept_, turn_,  nullptr, 1.0f,   static_cast<int64_t>(n), probes, rerank,
-                wanted, queries, ids,   scores, nullptr, nullptr};
+        return {guard_, lists_, packed_, kept_,   turn_, nullptr, 1.0f,    static_cast<int64_t>(n),
+                probes, rerank, wanted,  queries, ids,   scores,  nullptr, nullptr};
     }
 };
 
@@ -271,8 +276,9 @@ void bind_search(nb::module_& m) {
         },
         "rows"_a.noconvert(), "order"_a.noconvert(), "Row i becomes what row order[i] was, without a second copy.");
     nb::class_<Searcher>(m, "Searcher", "The arrays of an index, checked once, searched any number of times.")
-        .def(nb::init<ListArrays, CodeArrays, KeptArrays, TurnArrays, size_t, float, float, bool>(), "lists"_a,
-             "codes"_a, "kept"_a, "turn"_a, "dimensions"_a, "row_unit"_a, "query_unit"_a, "unit_length"_a)
+        .def(nb::init<ListArrays, CodeArrays, KeptArrays, TurnArrays, size_t, float, float, bool, nb::object>(),
+             "lists"_a, "codes"_a, "kept"_a, "turn"_a, "dimensions"_a, "row_unit"_a, "query_unit"_a, "unit_length"_a,
+             "guard"_a.none() = nb::none())
         .def("search", &Searcher::search, "queries"_a.noconvert(), "probes"_a, "rerank"_a, "out_ids"_a.noconvert(),
              "out_scores"_a.noconvert(), "allowed"_a.none() = nb::none(), "share"_a = 1.0f,
              "out_counts"_a.none() = nb::none(), "out_seconds"_a.none() = nb::none(),

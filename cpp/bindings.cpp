@@ -345,5 +345,6 @@ NB_MODULE(_core, m) {
     bind_scoring<uint16_t>(m);
 
     if (const char* wanted = std::getenv("PCPQ_SIMD")) choose_level(wanted);
+    bind_checksum(m);
     bind_search(m);
 }

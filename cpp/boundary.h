@@ -25,6 +25,7 @@ auto data_or_null(const Optional& array) -> decltype(array->data()) {
     return array ? array->data() : nullptr;
 }
 
+void bind_checksum(nb::module_& m);
 void bind_search(nb::module_& m);
 
 }  // namespace pcpq

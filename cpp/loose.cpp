@@ -1,4 +1,6 @@
 // Codes with more than 16 centers or scales a section, or exact scales: read one number at a time.
+#include <algorithm>
+
 #include "search.h"
 
 namespace pcpq {
@@ -15,15 +17,16 @@ void multiply_loose(const Packed& packed, int64_t list, const float* query, floa
 }
 
 float loose_product(const Packed& packed, int64_t list, const float* eta, int64_t row) {
-    const int64_t m = packed.sections;
+    const int64_t m = packed.sections, k = packed.columns, s = packed.scale_columns;
     const uint8_t* bytes = packed.blocks + row * packed.block_bytes;
     const bool wide = packed.block_bytes == 2 * m;
     const float* scales = of_list(packed, packed.scales, list, m * packed.scale_columns);
     float sums[4] = {};
     for (int64_t j = 0; j < m; j++) {
-        const int center = wide ? bytes[2 * j] | bytes[2 * j + 1] << 8 : bytes[j];
-        float value = eta[j * packed.columns + center];
-        if (packed.loose_scales) value *= scales[j * packed.scale_columns + packed.loose_scales[row * m + j]];
+        // Files may lie: a number that is too large must not lead outside the table.
+        const int64_t center = std::min<int64_t>(wide ? bytes[2 * j] | bytes[2 * j + 1] << 8 : bytes[j], k - 1);
+        float value = eta[j * k + center];
+        if (packed.loose_scales) value *= scales[j * s + std::min<int64_t>(packed.loose_scales[row * m + j], s - 1)];
         if (packed.loose_alphas) value *= packed.loose_alphas[row * m + j];
         sums[j % 4] += value;
     }

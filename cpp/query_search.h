@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "checksum.h"
 #include "half.h"
 #include "kernels.h"
 #include "rows.h"
@@ -41,11 +42,13 @@ public:
     Buffer<double> scores;  // room for all
     struct Answer {
         double score;
-        int64_t id;
-        // Larger scores first, then lower ids.
-        bool operator<(const Answer& other) const {
-            return (score > other.score) | ((score == other.score) & (id < other.id));
+        int64_t id, key;  // in the order of scores, and in some order even where they are no numbers
+        Answer() = default;
+        Answer(double score, int64_t id) : score(score), id(id), key(std::bit_cast<int64_t>(score + 0.0)) {
+            if (key < 0) key ^= INT64_MAX;
         }
+        // Larger scores first, then lower ids.
+        bool operator<(const Answer& other) const { return (key > other.key) | ((key == other.key) & (id < other.id)); }
     };
     std::vector<Answer> best;
 
@@ -214,6 +217,7 @@ public:
     void scan_alone(const SearchJob& job) {
         Scan* self = &scan;
         for (int64_t i = 0; i < count_; i++) {
+            if (job.guard) job.guard->check_list(chosen_[i]);
             if (job.packed.coding == Coding::loose) {
                 scan_loose(job, i);
                 continue;
@@ -233,6 +237,8 @@ public:
         }
         scan.best.compact();
         const int64_t n = scan.best.count, k = std::min(job.k, n), q = number_;
+        if (job.guard)
+            for (int64_t i = 0; i < n; i++) job.guard->check_kept(rows_[i]);
         judged.scores.resize(n);
         double* scores = judged.scores.data();
         if (job.kept.keep == Keep::none) {

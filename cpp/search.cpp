@@ -41,6 +41,7 @@ public:
         sort_by_list(job, searches, count);
         const SearchKernels& level = kernels().search;
         for (int64_t list = 0; list < job.lists.count; list++) {
+            if (job.guard && starts_[list] < starts_[list + 1]) job.guard->check_list(list);
             const int64_t next = std::min(list + 1, job.lists.count - 1);
             // Even groups: three and two queries take less than four and one.
             int64_t groups = (starts_[list + 1] - starts_[list] + 3) / 4;

@@ -6,6 +6,8 @@
 
 namespace pcpq {
 
+class Guard;
+
 constexpr int64_t kBlock = 32;
 constexpr int32_t kSignedZero = 32768;  // signed sums are moved up by it, to compare as unsigned ones do
 
@@ -129,6 +131,7 @@ struct Turn {
 };
 
 struct SearchJob {
+    const Guard* guard;  // of arrays that came from a file; null: they did not
     Lists lists;
     Packed packed;
     Kept kept;

@@ -6,8 +6,8 @@ from pathlib import Path
 import pcpq
 
 ORDER = [
-    "errors",
     "_core",
+    "errors",
     "arrays",
     "parallel",
     "streams",
@@ -35,8 +35,15 @@ ORDER = [
     "scan",
     "snapshot",
     "search",
+    "storage.files",
+    "storage.tensors",
+    "storage.objects",
+    "storage.manifest",
+    "storage.store",
+    "storage",
     "state",
     "index",
+    "opening",
     "",
     "datasets",
     "demo",

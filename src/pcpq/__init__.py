@@ -10,18 +10,25 @@ clustering.py  plain and projective clustering of one section
 quantizers/    codes: loss, scales, trainer, encoder, scorer, the six named classes
 rotation.py    how vectors are turned before they are cut
 packing.py     codes as blocks of 32
+names.py       ids, numbers or words
 codebooks.py   one quantizer for all lists, or one for each
 rerank.py      vectors kept to judge candidates by
 rows.py        encoded vectors while they are gathered and sorted
 trained.py     what fit learns, and how vectors become rows by it
-scan.py        the arrays that a search reads, and its native call
+scan.py        segments: the arrays that a search reads, and its native call
+snapshot.py    segments, and what is still there of them
 search.py      what a search is asked for, and how it goes on until that is found
-index.py       Index and build, which compose the above
+storage/       segments in files, and which of them count
+state.py       the snapshot that counts now, and who may replace it
+index.py       Index, which composes the above
+opening.py     build and open
 datasets.py    the word vectors that come with the package
 """
 
-from pcpq.errors import NotFittedError
-from pcpq.index import Index, build
+from pcpq.errors import FormatError, LockedError, NotFittedError
+from pcpq.index import Index
+from pcpq.opening import build
+from pcpq.opening import open_index as open
 from pcpq.quantizers import APCPQ, APQ, PCPQ, PQ, QAPCPQ, QPCPQ, Codes, Quantizer
 from pcpq.search import Bitmap, Result
 
@@ -36,9 +43,12 @@ __all__ = [
     "QPCPQ",
     "Bitmap",
     "Codes",
+    "FormatError",
     "Index",
+    "LockedError",
     "NotFittedError",
     "Quantizer",
     "Result",
     "build",
+    "open",
 ]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from copy import copy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +16,6 @@ from pcpq import _core
 from pcpq.arrays import (
     Float32Array,
     Ids,
-    as_vectors,
-    handy,
-    typical_unit,
-    unit_rows,
-    working_rows,
 )
 from pcpq.codebooks import CODEBOOKS
 from pcpq.errors import NotFittedError
@@ -30,9 +27,11 @@ from pcpq.rerank import KEEPS
 from pcpq.rotation import ROTATIONS
 from pcpq.rows import RowsBuilder
 from pcpq.scan import Asked
-from pcpq.search import Result, find, find_one, find_range, make_plan
+from pcpq.search import Result, as_returned, ask, find, find_one, find_range, make_plan
 from pcpq.snapshot import Snapshot, statistics
 from pcpq.state import State
+from pcpq.storage.objects import quantizer_settings
+from pcpq.storage.store import Store
 from pcpq.streams import Stream
 from pcpq.trained import Trained
 
@@ -85,6 +84,7 @@ class Index:
         self.rotation, self.codebooks, self.keep = rotation, codebooks, keep
         self.seed = whole_number("seed", seed, 0, (1 << 63) - 1)
         self._state: State | None = None
+        self._store: Store | None = None
 
     def fit(self, vectors: Any, *, expected: int | None = None, threads: int | None = None) -> Index:
         """Learn lists and codes from a sample of the vectors; `expected` is how many will be added."""
@@ -137,11 +137,50 @@ class Index:
 
     def remove(self, ids: Any) -> int:
         """Remove ids; returns how many of them were there."""
+        self._refuse_readers()
         return self._fitted().remove(ids)
 
     def compact(self) -> None:
         """Make everything one part and forget what was removed, while searches and additions go on."""
+        self._refuse_readers()
         self._fitted().compact()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to a directory; an index that is there already is replaced, whole or not at all."""
+        store = Store.create(Path(path))
+        try:
+            self._fitted().store(store, self._settings(), adopt=False)
+        finally:
+            store.close()
+
+    def commit(self) -> None:
+        """Make all that was done since the last commit last; readers see it when they open or refresh."""
+        store = self._writable_store()
+        self._fitted().store(store, self._settings(), adopt=True)
+
+    def refresh(self) -> bool:
+        """Go on to the newest generation on disk; whether there was one."""
+        store = self._store
+        if store is None or store.lock is not None:
+            raise ValueError("only an index that was opened for reading has anything to refresh from")
+        before = store.manifest
+        manifest, snapshot = store.load()
+        if before is not None and manifest.generation == before.generation:
+            return False
+        self._fitted().show(snapshot, manifest.kind, manifest.next_id)
+        return True
+
+    def close(self) -> None:
+        """Let others write; what was not committed is gone, and so is what this index held."""
+        if self._store is not None:
+            self._store.close()
+            self._store, self._state = None, None
+
+    def __enter__(self) -> Index:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def search(
         self,
@@ -173,10 +212,10 @@ class Index:
         single = np.ndim(queries) == 1
         threads = 1 if single and threads is None else threads
         snapshot = self._fitted().snapshot
-        asked = self._queries(queries, snapshot.trained)
+        asked = ask(snapshot.trained, queries)
         plan = make_plan(snapshot, k, probes, rerank, filter, exclude, threads)
         scores, ids = find(snapshot, asked, plan)
-        found = Result(self._scores(scores, snapshot.trained, asked.unit), as_given(snapshot, ids))
+        found = Result(as_returned(snapshot.trained, scores, asked.unit), as_given(snapshot, ids))
         return Result(found.scores[0], found.ids[0]) if single else found
 
     def search_range(
@@ -205,17 +244,17 @@ class Index:
         if bound is None or bounds[other] is not None:
             raise ValueError(f"a search by range in a {self.metric} index takes {wanted}, and not {other}")
         snapshot = self._fitted().snapshot
-        asked = self._queries(queries, snapshot.trained)
+        asked = ask(snapshot.trained, queries)
         plan = make_plan(snapshot, 1, probes, None, filter, exclude, threads)
         least = float(bound) / (snapshot.trained.unit * asked.unit)
         limits, scores, ids = find_range(snapshot, asked, plan, -least if max_distance is not None else least)
-        return limits, self._scores(scores, snapshot.trained, asked.unit), as_given(snapshot, ids)
+        return limits, as_returned(snapshot.trained, scores, asked.unit), as_given(snapshot, ids)
 
     def explain(self, query: Any, k: int = 10, **options: Any) -> dict[str, Any]:
         """What a search for one query does: lists, rows and candidates, and the seconds of each stage."""
         k = whole_number("k", k, 1, 1 << 30)
         snapshot = self._fitted().snapshot
-        asked = self._queries(query, snapshot.trained)
+        asked = ask(snapshot.trained, query)
         counts, seconds = np.zeros((1, 3), np.int64), np.zeros(4)
         given = {name: options.pop(name, None) for name in ("probes", "rerank", "filter", "exclude")}
         if options:
@@ -268,7 +307,7 @@ class Index:
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickles and copies, which then go their own ways."""
-        return vars(self) | {"_state": copy(self._state)}
+        return vars(self) | {"_state": copy(self._state), "_store": None}
 
     def _fitted(self) -> State:
         if self._state is None:
@@ -280,6 +319,7 @@ class Index:
     ) -> NDArray[Any]:
         """Encode vectors batch by batch; they are found when all are done."""
         state, stream = self._fitted(), Stream.of(vectors)
+        self._refuse_readers()
         with state.writing:
             trained, builder = state.snapshot.trained, RowsBuilder(stream.length)
             for batch in stream.batches(trained.dimensions, available_threads(threads)):
@@ -287,6 +327,21 @@ class Index:
                 if progress is not None:
                     progress(builder.count, stream.length)
             return state.insert(*builder.finish(), ids, replacing)
+
+    def _refuse_readers(self) -> None:
+        if self._store is not None and self._store.lock is None:
+            raise ValueError(f"{self._store.directory} is open for reading only; open it with mode='a'")
+
+    def _writable_store(self) -> Store:
+        self._refuse_readers()
+        if self._store is None:
+            raise ValueError("this index is in memory only: save it, or open one with mode='a'")
+        return self._store
+
+    def _settings(self) -> dict[str, Any]:
+        names = ("metric", "n_lists", "rotation", "codebooks", "keep", "seed")
+        quantizer = None if self.quantizer is None else quantizer_settings(self.quantizer)
+        return {name: getattr(self, name) for name in names} | {"quantizer": quantizer}
 
     def _new_quantizer(self, dimensions: int, threads: int | None) -> Quantizer:
         quantizer = self.quantizer
@@ -297,46 +352,6 @@ class Index:
         bias = False if self.metric == "euclidean" else "auto"
         parameters = quantizer.get_params() | {"gain": False, "bias": bias, "threads": threads}
         return type(quantizer)(**parameters)
-
-    def _queries(self, queries: Any, trained: Trained) -> Asked:
-        queries = np.asarray(queries)
-        queries = as_vectors(queries[None] if queries.ndim == 1 else queries, "queries")
-        if queries.shape[1] != trained.dimensions:
-            raise ValueError(f"queries have {queries.shape[1]} dimensions, the index has {trained.dimensions}")
-        unit = trained.query_unit
-        if self.metric == "cosine":
-            rows = unit_rows(queries, "queries", 0)
-        elif unit == 1.0 and handy(queries):
-            rows = queries
-        else:
-            unit = unit if self.metric == "euclidean" else typical_unit(queries, "queries")
-            rows = working_rows(queries, unit, "queries")
-        return Asked(rows, unit)
-
-    def _scores(self, scores: Float32Array, trained: Trained, unit: float) -> Float32Array:
-        """Scores of the scan in the user's units; squared distances where the metric is one."""
-        if self.metric == "euclidean":
-            scores = np.maximum(-scores, 0)
-        if trained.unit * unit != 1.0:
-            scores = scores * np.float32(trained.unit) * np.float32(unit)
-        return scores
-
-
-def build(
-    vectors: Any,
-    ids: Any = None,
-    *,
-    metric: str,
-    threads: int | None = None,
-    progress: Progress | None = None,
-    **parameters: Any,
-) -> Index:
-    """Fit an index on a sample of the vectors and add all of them. `parameters` are those of Index."""
-    index = Index(metric=metric, **parameters)
-    stream = Stream(vectors)
-    index.fit(stream, threads=threads)
-    index.add(stream, ids, threads=threads, progress=progress)
-    return index
 
 
 def default_lists(n: int) -> int:

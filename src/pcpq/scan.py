@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +50,8 @@ class Segment:
     units: Float32Array | None
     ids: Ids
     names: Names | None = None
+    name: str = field(default_factory=lambda: uuid4().hex)
+    guard: Any = None  # of arrays that came from a file (storage/objects.py): checks them before they are used
 
     @classmethod
     def of(cls, trained: Trained, rows: Rows, spread: Spread, names: Names | None = None) -> Segment:
@@ -67,7 +70,13 @@ class Segment:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is made when it is needed."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        self.trust()
+        return {part.name: getattr(self, part.name) for part in fields(self)} | {"guard": None}
+
+    def trust(self) -> None:
+        """Check everything before all of it is used."""
+        if self.guard is not None:
+            self.guard.everything()
 
     def bytes_by_part(self) -> dict[str, int]:
         """What codes, corrections, kept vectors and ids take."""
@@ -92,6 +101,7 @@ class Segment:
 
     def rows(self) -> Rows:
         """The rows again, unpacked, in list order."""
+        self.trust()
         codes, biases = self.trained.codebooks.unpack(self.blocks, self.packed)
         corrections = (self.gains, self.biases, self.kept, self.units, self.ids)
         return Rows(self.lists, codes.centers, codes.scales, biases, *corrections)
@@ -99,7 +109,10 @@ class Segment:
     def vectors(self, rows: NDArray[np.intp]) -> Float32Array:
         """(n, d) some rows as kept, or decoded where nothing is, in working units."""
         if self.trained.keep is not None:
+            if self.guard is not None:
+                self.guard.rows(rows)
             return read_rows(self.kept[rows], None if self.units is None else self.units[rows])
+        self.trust()
         books = self.trained.codebooks
         codes, _ = books.unpack(self.blocks, self.packed)
         return self.trained.decode(books.expand(codes[rows]), self.lists[rows])
@@ -126,6 +139,8 @@ class Segment:
     @cached_property
     def by_id(self) -> NDArray[np.int32]:
         """(n,) rows in the order of their numbers."""
+        if self.guard is not None:
+            self.guard.ids()
         return np.argsort(self.ids).astype(np.int32)
 
     @cached_property
@@ -141,6 +156,8 @@ class Segment:
         centers = coarse.arguments(exact=keep == "none" or coarse.is_rough(shapes[0]))
         lists = (centers, partition.spreads, partition.offsets, largest, largest_offset, shapes, *places)
 
+        if self.packed.scales is not None and trained.codebooks.model.vector_levels is not None:
+            self.trust()  # scales are looked up here and now
         bias = (trained.bias_low, trained.bias_step, not trained.euclidean)
         codes = trained.codebooks.arguments(self.packed, self.lists, self.spread.reach, bias)
 
@@ -152,7 +169,8 @@ class Segment:
         columns = None if layout.padded == layout.dimensions else layout.columns.astype(np.int64)
         turn = (trained.matrix, columns)
         asking = (trained.unit, trained.query_unit, trained.metric == "cosine")
-        return _core.Searcher(lists, codes, judged_by, turn, trained.dimensions, *asking)
+        guard = None if self.guard is None else self.guard.native
+        return _core.Searcher(lists, codes, judged_by, turn, trained.dimensions, *asking, guard)
 
     def search(
         self,

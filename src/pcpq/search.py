@@ -9,11 +9,21 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import Float32Array, Ids, integer_ids
+from pcpq.arrays import (
+    Float32Array,
+    Ids,
+    as_vectors,
+    handy,
+    integer_ids,
+    typical_unit,
+    unit_rows,
+    working_rows,
+)
 from pcpq.names import as_words, kind_of
 from pcpq.quantizers.options import whole_number
 from pcpq.scan import Allowed, Asked, Segment
 from pcpq.snapshot import Snapshot
+from pcpq.trained import Trained
 
 # So few vectors are all judged: an approximation would save nothing.
 FEW = 2000
@@ -60,6 +70,8 @@ def rows_with(segment: Segment, ids: NDArray[Any]) -> NDArray[np.bool_]:
     if segment.names is None:
         if ids.size and ids.dtype.kind not in "iu":
             raise ValueError(f"a filter by {kind_of(ids)} does not suit an index whose ids are int")
+        if segment.guard is not None:
+            segment.guard.ids()
         return np.isin(segment.ids, ids)
     found = np.zeros(len(segment), bool)
     rows = segment.find_words(as_words(ids) if ids.size else [])
@@ -121,6 +133,29 @@ def allowed_rows(snapshot: Snapshot, filter: Any, exclude: Any) -> tuple[Allowed
             some = replace(left, share=before.share * left.count / max(before.count, 1))
         found.append(some)
     return tuple(found)
+
+
+def ask(trained: Trained, queries: Any) -> Asked:
+    """Queries as searches have them, (n, d) or one of (d,)."""
+    queries = np.asarray(queries)
+    queries = as_vectors(queries[None] if queries.ndim == 1 else queries, "queries")
+    if queries.shape[1] != trained.dimensions:
+        raise ValueError(f"queries have {queries.shape[1]} dimensions, the index has {trained.dimensions}")
+    if trained.metric == "cosine":
+        return Asked(unit_rows(queries, "queries", 0), trained.query_unit)
+    if trained.query_unit == 1.0 and handy(queries):
+        return Asked(queries.astype(np.float32, copy=False), 1.0)
+    unit = trained.query_unit if trained.euclidean else typical_unit(queries, "queries")
+    return Asked(working_rows(queries, unit, "queries"), unit)
+
+
+def as_returned(trained: Trained, scores: Float32Array, unit: float) -> Float32Array:
+    """Scores in the user's units; squared distances where the metric is one."""
+    if trained.euclidean:
+        scores = np.maximum(-scores, 0)
+    if trained.unit * unit != 1.0:
+        scores = scores * np.float32(trained.unit) * np.float32(unit)
+    return scores
 
 
 def find_one(snapshot: Snapshot, query: Any, k: int, probes: int | None, rerank: int | None) -> Result | None:

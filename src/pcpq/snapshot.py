@@ -148,9 +148,9 @@ class Snapshot:
 
     def replaced(self, old: Sequence[Part], merged: Segment | None) -> Snapshot:
         """With one segment for parts that it was made of a while ago: what went since, goes again."""
-        segments = {id(part.segment): part for part in old}
-        now = {id(part.segment): part for part in self.parts}
-        rest = tuple(part for part in self.parts if id(part.segment) not in segments)
+        segments = {part.segment.name: part for part in old}
+        now = {part.segment.name: part for part in self.parts}
+        rest = tuple(part for part in self.parts if part.segment.name not in segments)
         if merged is None:
             return Snapshot(self.trained, rest)
         whole = Part.whole(merged)

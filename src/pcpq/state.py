@@ -15,6 +15,7 @@ from pcpq.names import new_ids
 from pcpq.rows import Rows, Spread
 from pcpq.scan import Segment
 from pcpq.snapshot import Part, Snapshot, merge
+from pcpq.storage.store import Store
 from pcpq.trained import Trained
 
 # Parts of similar size that are made one: sizes then grow by as much from one part to the next, and a row is
@@ -71,6 +72,18 @@ class State:
             removed = len(before) - len(self.snapshot)
         self._tend()
         return removed
+
+    def show(self, snapshot: Snapshot, kind: str | None, next_id: int) -> None:
+        """What somebody else wrote."""
+        with self.writing:
+            self.snapshot, self.kind, self.next_id = snapshot, kind, next_id
+
+    def store(self, store: Store, settings: dict[str, Any], adopt: bool) -> None:
+        """Commit what there is to a store; if asked, go on with the files instead of what is in memory."""
+        with self.writing:
+            stored = store.commit(self.snapshot, settings, self.kind, self.next_id)
+            if adopt:
+                self.snapshot = stored
 
     def compact(self) -> None:
         """Make everything one part."""

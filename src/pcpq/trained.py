@@ -37,7 +37,7 @@ class Encoded(NamedTuple):
     bias: Float32Array | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trained:
     """Never changes once it is made; every row of an index was made by the same."""
 

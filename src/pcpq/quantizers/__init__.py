@@ -14,4 +14,6 @@ family.py   the six named classes
 from pcpq.quantizers.codes import Codes
 from pcpq.quantizers.family import APCPQ, APQ, PCPQ, PQ, QAPCPQ, QPCPQ, Quantizer
 
+METHODS = {method.__name__: method for method in (PQ, APQ, PCPQ, APCPQ, QPCPQ, QAPCPQ)}
+
 __all__ = ["APCPQ", "APQ", "PCPQ", "PQ", "QAPCPQ", "QPCPQ", "Codes", "Quantizer"]

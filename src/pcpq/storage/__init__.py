@@ -1,0 +1,8 @@
+"""Files: docs/format.md says what is in them.
+
+files.py     files that are there as a whole or not at all, and locks
+tensors.py   arrays in a file
+objects.py   segments and what is trained, as arrays
+manifest.py  which files make up an index
+store.py     a directory: load, commit, tidy
+"""

@@ -1,0 +1,150 @@
+"""Files that are there as a whole or not at all, and locks that end with the process that holds them."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import mmap
+import os
+import socket
+import stat
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pcpq.errors import FormatError, LockedError
+from pcpq.packing import Bytes
+
+LOCK = "lock"
+# What a manifest or the header of a file may take: read before anything is known of it.
+MOST_TEXT = 1 << 26
+
+
+def write_new(path: Path, chunks: Iterable[Any]) -> None:
+    """Write a file that is not there yet and wait until the disk has it; on failure nothing is left of it."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o666)
+    try:
+        try:
+            for chunk in chunks:
+                left = memoryview(chunk)
+                while left.nbytes:
+                    left = left[os.write(descriptor, left) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except BaseException:
+        remove_if_there(path)
+        raise
+
+
+def replace_file(path: Path, new: Path) -> None:
+    """Put a file that is on disk in another's place."""
+    os.replace(new, path)
+
+
+def sync_directory(path: Path) -> None:
+    """Wait until the disk knows which files are in a directory."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_if_there(path: Path) -> None:
+    """Remove a file that nobody needs; what cannot be removed is left to the next one who tries."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+def open_for_reading(path: Path) -> int:
+    """A descriptor of a plain file; links are not followed, they may lead anywhere."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if path.is_symlink():
+            raise FormatError(f"{path}: is a symbolic link") from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise FormatError(f"{path}: is not a plain file")
+    return descriptor
+
+
+def read_text(path: Path) -> bytes:
+    """All of a small file."""
+    descriptor = open_for_reading(path)
+    with os.fdopen(descriptor, "rb") as file:
+        size = os.fstat(descriptor).st_size
+        if size > MOST_TEXT:
+            raise FormatError(f"{path}: has {size} bytes; at most {MOST_TEXT} are expected")
+        return file.read()
+
+
+def map_file(path: Path, size: int) -> Bytes:
+    """(size,) the bytes of a file, read when they are wanted.
+
+    As long as the array lives, the file is marked as being read, and `remove_unread` leaves it alone.
+    """
+    descriptor = open_for_reading(path)
+    try:
+        there = os.fstat(descriptor).st_size
+        if there != size or size == 0:
+            raise FormatError(f"{path}: has {there} bytes, the manifest says {size}")
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        # The map has a descriptor of its own for the same open file, and with it the mark.
+        return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ), np.uint8)
+    finally:
+        os.close(descriptor)
+
+
+def remove_unread(path: Path) -> None:
+    """Remove a file unless somebody reads it."""
+    with contextlib.suppress(OSError, FormatError):
+        descriptor = open_for_reading(path)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(path)
+        finally:
+            os.close(descriptor)
+
+
+class WriterLock:
+    """At most one in a directory, in this process or any other; gone when its process is."""
+
+    def __init__(self, directory: Path) -> None:
+        path = directory / LOCK
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise LockedError(f"{directory} is being written by {holder(descriptor)}") from error
+            since = time.strftime("%Y-%m-%d %H:%M:%S")
+            text = json.dumps({"process": os.getpid(), "host": socket.gethostname(), "since": since})
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, text.encode(), 0)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor: int | None = descriptor
+
+    def release(self) -> None:
+        """Let others write."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def holder(descriptor: int) -> str:
+    """Who wrote a name into a lock."""
+    try:
+        found = json.loads(os.pread(descriptor, 4096, 0))
+        return f"process {found['process']} on {found['host']} since {found['since']}"
+    except (ValueError, KeyError, TypeError):
+        return "another process"

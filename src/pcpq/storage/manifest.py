@@ -1,0 +1,121 @@
+"""The manifest: which files make up an index. Whoever replaces it, replaces the index."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pcpq.errors import FormatError
+from pcpq.names import KINDS
+from pcpq.storage.files import read_text
+from pcpq.storage.objects import in_words, reading
+from pcpq.storage.tensors import FileEntry, checksum, parse_object
+
+MANIFEST = "manifest.json"
+FORMAT, VERSION = "pcpq", 1
+# Every file of an index but the manifest and the lock.
+FILE_NAME = re.compile(r"(segment|trained|live)-([0-9a-f]{32})\.safetensors")
+
+
+@dataclass(frozen=True)
+class StoredPart:
+    """A segment, and which of its rows are there if not all are."""
+
+    segment: FileEntry
+    count: int
+    live: FileEntry | None
+
+    @property
+    def name(self) -> str:
+        """The segment's."""
+        return self.segment.file.removeprefix("segment-").removesuffix(".safetensors")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One generation of an index."""
+
+    generation: int
+    settings: dict[str, Any]  # the parameters of Index
+    kind: str | None
+    next_id: int
+    trained: FileEntry
+    parts: tuple[StoredPart, ...]
+
+    @property
+    def files(self) -> set[str]:
+        """All that it needs."""
+        live = {part.live.file for part in self.parts if part.live is not None}
+        return {self.trained.file} | {part.segment.file for part in self.parts} | live
+
+    def text(self) -> bytes:
+        """As it is written."""
+        content = {"format": FORMAT, "version": VERSION, **asdict(self)}
+        return in_words(content | {"check": check_of(content)}).encode()
+
+
+def check_of(content: dict[str, Any]) -> int:
+    """The checksum of all but itself."""
+    plain = json.loads(in_words(content))
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    return checksum(np.frombuffer(text.encode(), np.uint8))
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """The one that counts now."""
+    path = directory / MANIFEST
+    try:
+        text = read_text(path)
+    except FileNotFoundError:
+        kind = "is not an index: it has no manifest" if directory.is_dir() else "is not there"
+        raise FileNotFoundError(f"{directory} {kind}") from None
+    except NotADirectoryError:
+        raise FormatError(f"{directory}: is not a directory, as an index is") from None
+    content = parse_object(text, path)
+    if content.get("format") != FORMAT:
+        raise FormatError(f"{path}: the format is {content.get('format')!r}, not {FORMAT!r}")
+    if content.get("version") != VERSION:
+        raise FormatError(f"{path}: version {content.get('version')!r}; this pcpq reads version {VERSION}")
+    check = content.pop("check", None)
+    with reading(path):
+        if check_of(content) != check:
+            raise FormatError(f"{path}: does not match its checksum")
+        parts = tuple(
+            StoredPart(
+                entry_of(part["segment"], "segment", path),
+                whole(part["count"], path),
+                None if part["live"] is None else entry_of(part["live"], "live", path),
+            )
+            for part in content["parts"]
+        )
+        if content["kind"] not in (None, *KINDS) or not isinstance(content["settings"], dict):
+            raise FormatError(f"{path}: ids are of kind {content['kind']!r}, settings {content['settings']!r}")
+        return Manifest(
+            whole(content["generation"], path),
+            content["settings"],
+            content["kind"],
+            whole(content["next_id"], path),
+            entry_of(content["trained"], "trained", path),
+            parts,
+        )
+
+
+def entry_of(found: dict[str, Any], kind: str, path: Path) -> FileEntry:
+    """A file that may be named: one of our own, in this directory."""
+    name = found["file"]
+    match = FILE_NAME.fullmatch(name) if isinstance(name, str) else None
+    if match is None or match[1] != kind:
+        raise FormatError(f"{path}: {name!r} is no name of a {kind} file")
+    return FileEntry(name, whole(found["bytes"], path), whole(found["check"], path))
+
+
+def whole(number: Any, path: Path) -> int:
+    """A number that counts something."""
+    if type(number) is not int or not 0 <= number < 1 << 62:
+        raise FormatError(f"{path}: {number!r} is not a number that counts something")
+    return number

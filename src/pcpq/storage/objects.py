@@ -1,0 +1,295 @@
+"""What is trained, and segments, as arrays with a few words about them, and back again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq import _core, quantizers
+from pcpq.codebooks import Codebooks, PackedCodes
+from pcpq.errors import FormatError
+from pcpq.names import Names
+from pcpq.packing import Blocks
+from pcpq.partition import Partition
+from pcpq.quantizers import Quantizer
+from pcpq.quantizers.codes import Model
+from pcpq.rows import Spread
+from pcpq.scan import Segment
+from pcpq.sections import Layout
+from pcpq.storage.tensors import FileEntry, Tensors, as_bytes, checksum, write_tensors
+from pcpq.trained import Trained
+
+Arrays = dict[str, NDArray[Any]]
+ABOUT = "pcpq"  # the one entry of the metadata
+PAGE_BYTES = 4096
+MODEL_ARRAYS = ("centers", "readout", "scales", "vector_levels", "whitening", "section_thresholds")
+MODEL_NUMBERS = ("unit", "vector_threshold", "gain", "bias_weight", "anchored")
+TRAINED_NUMBERS = ("metric", "keep", "dimensions", "unit", "residual", "bias_low", "bias_step")
+ROW_COLUMNS = ("gains", "biases", "units", "ids")
+KEPT = {"int8": "I8", "int16": "I16", "float16": "F16", "float32": "F32", None: "U8"}
+
+
+def quantizer_settings(quantizer: Quantizer) -> dict[str, Any]:
+    """Its name and parameters, for JSON."""
+    parameters = quantizer.get_params()
+    if isinstance(parameters["init"], np.ndarray):
+        parameters["init"] = parameters["init"].tolist()
+    return {"name": type(quantizer).__name__, "parameters": parameters}
+
+
+def quantizer_of(settings: Any, path: Path) -> Quantizer:
+    """The quantizer that settings tell of, not fitted."""
+    try:
+        name, parameters = settings["name"], dict(settings["parameters"])
+        if name not in quantizers.METHODS:
+            raise ValueError(f"there is no quantizer {name!r}")
+        if isinstance(parameters.get("init"), list):
+            parameters["init"] = np.array(parameters["init"], np.float32)
+        made = quantizers.METHODS[name](**parameters)
+        made._settle()
+    except (KeyError, TypeError, ValueError) as error:
+        raise FormatError(f"{path}: the settings of a quantizer cannot be read: {error}") from error
+    return made
+
+
+def write_trained(path: Path, trained: Trained) -> FileEntry:
+    """Everything that fit learned, in one file."""
+    arrays: Arrays = {part: getattr(trained.partition, part) for part in ("centers", "spreads", "offsets")}
+    if trained.matrix is not None:
+        arrays["matrix"] = trained.matrix
+    books = list({id(book): book for book in trained.codebooks.quantizers}.values())
+    numbers = {id(book): number for number, book in enumerate(books)}
+    arrays["books"] = np.array([numbers[id(book)] for book in trained.codebooks.quantizers], np.int32)
+    arrays["columns"] = trained.codebooks.model.layout.columns.astype(np.int64)
+    for number, book in enumerate(books):
+        for part in MODEL_ARRAYS:
+            if (array := getattr(book.model_, part)) is not None:
+                arrays[f"{number}.{part}"] = array
+    layout = trained.codebooks.model.layout
+    about = {number: getattr(trained, number) for number in TRAINED_NUMBERS} | {
+        "sections": [layout.n_sections, layout.section_size],
+        "books": [
+            quantizer_settings(book) | {number: getattr(book.model_, number) for number in MODEL_NUMBERS}
+            for book in books
+        ],
+        "checks": {part: checksum(array) for part, array in arrays.items()},
+    }
+    return write_tensors(path, arrays, {ABOUT: in_words(about)})
+
+
+def read_trained(directory: Path, entry: FileEntry) -> Trained:
+    """The same again; all of it is checked."""
+    tensors = Tensors(directory, entry)
+    about = about_of(tensors)
+    check_all(tensors, about)
+    with reading(tensors.path):
+        d, (m, size) = int(about["dimensions"]), about["sections"]
+        centers = tensors.shaped("centers", "F32", (None, d))
+        n = len(centers)
+        parts = (centers, *(tensors.shaped(part, "F32", (n,)) for part in ("spreads", "offsets")))
+        matrix = tensors.shaped("matrix", "F32", (d, d)) if tensors.get("matrix") is not None else None
+        columns = tensors.shaped("columns", "I64", (d,)).astype(np.intp)
+        if n == 0 or len(np.unique(columns)) != d or columns.min() < 0 or columns.max() >= m * size:
+            raise FormatError(f"{tensors.path}: {n} lists, coordinates at {columns}")
+        layout = Layout(d, m, size, columns)
+        books = [_book(tensors, layout, number, book) for number, book in enumerate(about["books"])]
+        numbers = tensors.shaped("books", "I32", (None,))
+        if len(numbers) not in (1, n) or numbers.min() < 0 or numbers.max() >= len(books):
+            raise FormatError(f"{tensors.path}: {len(numbers)} codebooks for {n} lists")
+        codebooks = Codebooks(tuple(books[number] for number in numbers))
+        settings = {number: about[number] for number in TRAINED_NUMBERS}
+        return Trained(partition=Partition(*parts), matrix=matrix, codebooks=codebooks, **settings)
+
+
+def _book(tensors: Tensors, layout: Layout, number: int, settings: Any) -> Quantizer:
+    """One quantizer with what it learned."""
+    book = quantizer_of(settings, tensors.path)
+    m, size = layout.n_sections, layout.section_size
+    arrays = {part: tensors.get(f"{number}.{part}") for part in MODEL_ARRAYS}
+    shapes: dict[str, tuple[int | None, ...]] = {
+        "centers": (m, None, size),
+        "readout": (m, None, size),
+        "scales": (m, None),
+        "vector_levels": (None,),
+        "whitening": (m, size, size),
+        "section_thresholds": (m,),
+    }
+    for part, array in arrays.items():
+        if array is not None or part in ("centers", "readout"):
+            arrays[part] = tensors.shaped(f"{number}.{part}", "F32", shapes[part])
+    book.model_ = Model(layout, **arrays, **{name: settings[name] for name in MODEL_NUMBERS})  # type: ignore[arg-type]
+    book.losses_ = []
+    book.n_features_in_ = layout.dimensions
+    book._options = book._settle()
+    return book
+
+
+def write_segment(path: Path, segment: Segment) -> FileEntry:
+    """All arrays of a segment, with their checksums."""
+    segment.trust()
+    rows_a_page = max(1, PAGE_BYTES // max(1, segment.kept.shape[1] * segment.kept.itemsize))
+    n_lists, n = len(segment.blocks.rows) - 1, len(segment)
+    checks = np.empty(n_lists, np.uint32), np.empty(-(-n // rows_a_page), np.uint32)
+    guard_of(segment, "", rows_a_page, *checks).compute(*checks)
+    small: Arrays = {
+        "counts": np.diff(segment.blocks.rows).astype(np.uint32),
+        "sums": segment.spread.sums,
+        "list_checks": checks[0],
+        "page_checks": checks[1],
+    }
+    optional = {
+        "code_scales": segment.packed.scales,
+        "code_biases": segment.packed.biases,
+        **{column: getattr(segment, column) for column in ROW_COLUMNS},
+    }
+    if segment.names is not None:
+        names = segment.names
+        optional |= {"text": names.text, "text_ends": names.ends, "text_hashes": names.hashes}
+    large: Arrays = {"codes": segment.packed.blocks, "kept": segment.kept}
+    large |= {part: array for part, array in optional.items() if array is not None}
+    whole = [part for part in ("ids", "text", "text_ends", "text_hashes") if part in large]
+    about = {
+        "rows_a_page": rows_a_page,
+        "reach": segment.spread.reach,
+        "residuals": segment.spread.residuals,
+        "checks": {part: checksum(array) for part, array in small.items()},
+        "later": {part: checksum(large[part]) for part in whole},
+    }
+    return write_tensors(path, small | large, {ABOUT: in_words(about)})
+
+
+def read_segment(directory: Path, entry: FileEntry, name: str, trained: Trained) -> Segment:
+    """A segment whose arrays are read, and checked, when they are wanted."""
+    tensors = Tensors(directory, entry)
+    about = about_of(tensors)
+    check_all(tensors, about)
+    n_lists, keep = len(trained.partition), trained.keep
+    with reading(tensors.path):
+        counts = tensors.shaped("counts", "U32", (n_lists,)).astype(np.int64)
+        blocks, n = Blocks.of(counts), int(counts.sum())
+        loose = tensors.get("code_biases") is not None
+        codes = tensors.shaped("codes", "U8", (n if loose else int(blocks.blocks[-1]), None))
+        scales = tensors.get("code_scales")
+        if scales is not None and (len(scales) != n or scales.ndim != 2):
+            raise FormatError(f"{tensors.path}: code_scales has shape {scales.shape} for {n} rows")
+        biases = tensors.shaped("code_biases", "U8", (n,)) if loose else None
+        columns: dict[str, Any] = {
+            column: tensors.shaped(column, dtype, (n,)) if tensors.get(column) is not None else None
+            for column, dtype in zip(ROW_COLUMNS, ("F16", "F32", "F32", "I64"), strict=True)
+        }
+        tensors.shaped("ids", "I64", (n,))
+        kept = tensors.shaped("kept", KEPT[keep], (n, trained.dimensions if keep else 0))
+        names = None
+        if tensors.get("text") is not None:
+            ends, hashes = tensors.shaped("text_ends", "I64", (n,)), tensors.shaped("text_hashes", "U64", (n,))
+            names = Names(tensors.shaped("text", "U8", (None,)), ends, hashes)
+        spread = Spread(
+            float(about["reach"]), tensors.shaped("sums", "F64", (3, n_lists)), float(about["residuals"])
+        )
+        segment = Segment(
+            trained,
+            blocks,
+            PackedCodes(codes, scales, biases),
+            spread,
+            **columns,
+            kept=kept,
+            names=names,
+            name=name,
+        )
+        rows_a_page = int(about["rows_a_page"])
+        pages = -(-n // rows_a_page)
+        checks = (
+            tensors.shaped("list_checks", "U32", (n_lists,)),
+            tensors.shaped("page_checks", "U32", (pages,)),
+        )
+        guard = guard_of(segment, str(tensors.path), rows_a_page, *checks)
+        later = dict(about["later"])
+        for part in ("ids", *(("text", "text_ends", "text_hashes") if names else ())):
+            if part not in later:
+                raise FormatError(f"{tensors.path}: {part} has no checksum")
+    return replace(segment, guard=Checks(guard, tensors, later))
+
+
+class Checks:
+    """What must be looked at before arrays that came from a file are believed; once each."""
+
+    def __init__(self, guard: Any, tensors: Tensors, later: dict[str, int]) -> None:
+        self.native, self._tensors, self._later = guard, tensors, later
+
+    def ids(self) -> None:
+        """All ids, and words."""
+        for part in list(self._later):
+            self._tensors.check(part, self._later[part])
+            self._later.pop(part, None)
+        if (ends := self._tensors.get("text_ends")) is not None and len(ends):
+            text = self._tensors["text"]
+            if ends[0] < 0 or (np.diff(ends) < 0).any() or ends[-1] != len(text):
+                raise FormatError(f"{self._tensors.path}: words do not follow each other")
+
+    def rows(self, rows: NDArray[np.intp]) -> None:
+        """Some rows."""
+        self.native.check_rows(np.ascontiguousarray(rows, np.int64))
+
+    def everything(self) -> None:
+        """All there is."""
+        self.native.check_all()
+        self.ids()
+
+
+def guard_of(segment: Segment, path: str, rows_a_page: int, *checks: NDArray[np.uint32]) -> Any:
+    """The native guard of a segment's arrays: lists in the order of docs/format.md."""
+    packed, n = segment.packed, len(segment)
+    codes = [_by_row(packed.blocks, len(packed.blocks))]
+    columns = [packed.scales, packed.biases, *(getattr(segment, column) for column in ROW_COLUMNS)]
+    by_row = [_by_row(column, n) for column in columns if column is not None]
+    by_block, by_row = ([], codes + by_row) if packed.loose else (codes, by_row)
+    places = (segment.blocks.rows, segment.blocks.blocks)
+    return _core.Guard(path, *places, by_block, by_row, _by_row(segment.kept, n), rows_a_page, *checks)
+
+
+def file_of(segment: Segment) -> str:
+    """Where a segment is stored."""
+    return f"segment-{segment.name}.safetensors"
+
+
+def _by_row(array: NDArray[Any], n: int) -> NDArray[np.uint8]:
+    width = array.nbytes // max(n, 1)
+    return as_bytes(array).reshape(n, width)
+
+
+def about_of(tensors: Tensors) -> dict[str, Any]:
+    """What the metadata of a file says."""
+    with reading(tensors.path):
+        found = json.loads(tensors.metadata[ABOUT])
+        if not isinstance(found, dict) or not isinstance(found["checks"], dict):
+            raise FormatError(f"{tensors.path}: the metadata is not as expected")
+    return found
+
+
+def check_all(tensors: Tensors, about: dict[str, Any]) -> None:
+    """Compare all small arrays with their checksums."""
+    for part, expected in about["checks"].items():
+        tensors.check(part, expected)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """What is missing in a file, or of the wrong kind, is a FormatError that names the file."""
+    try:
+        yield
+    except FormatError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError, RecursionError) as error:
+        raise FormatError(f"{path}: cannot be read: {error!r}") from error
+
+
+def in_words(about: dict[str, Any]) -> str:
+    """JSON, NumPy's numbers too."""
+    return json.dumps(about, default=lambda number: number.item())
