@@ -11,17 +11,21 @@ quantizers/    codes: loss, scales, trainer, encoder, scorer, the six named clas
 rotation.py    how vectors are turned before they are cut
 packing.py     codes as blocks of 32
 names.py       ids, numbers or words
+attributes.py  what else is known of vectors
 codebooks.py   one quantizer for all lists, or one for each
 rerank.py      vectors kept to judge candidates by
 rows.py        encoded vectors while they are gathered and sorted
 trained.py     what fit learns, and how vectors become rows by it
 scan.py        segments: the arrays that a search reads, and its native call
 snapshot.py    segments, and what is still there of them
+lookup.py      vectors and attributes by id
+refit.py       their vectors once more, to learn from
 search.py      what a search is asked for, and how it goes on until that is found
 storage/       segments in files, and which of them count
 state.py       the snapshot that counts now, and who may replace it
 index.py       Index, which composes the above
 opening.py     build and open
+cli.py         the command line
 datasets.py    the word vectors that come with the package
 """
 

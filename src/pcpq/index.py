@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from concurrent.futures import Future
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -19,20 +20,21 @@ from pcpq.arrays import (
 )
 from pcpq.codebooks import CODEBOOKS
 from pcpq.errors import NotFittedError
+from pcpq.lookup import attributes_of, statistics, vectors_of
 from pcpq.parallel import available_threads
 from pcpq.partition import ROWS_A_LIST
 from pcpq.quantizers import PQ, QPCPQ, Quantizer
 from pcpq.quantizers.options import whole_number
+from pcpq.refit import sample_of
 from pcpq.rerank import KEEPS
 from pcpq.rotation import ROTATIONS
 from pcpq.rows import RowsBuilder
-from pcpq.scan import Asked
-from pcpq.search import Result, as_returned, ask, find, find_one, find_range, make_plan
-from pcpq.snapshot import Snapshot, statistics
+from pcpq.search import Result, as_returned, ask, explain, find, find_one, find_range, make_plan
+from pcpq.snapshot import Snapshot
 from pcpq.state import State
 from pcpq.storage.objects import quantizer_settings
 from pcpq.storage.store import Store
-from pcpq.streams import Stream
+from pcpq.streams import Sample, Stream
 from pcpq.trained import Trained
 
 METRICS = ("dot", "cosine", "euclidean")
@@ -93,26 +95,17 @@ class Index:
         n_lists = self.n_lists or (None if n is None else default_lists(n))
         wanted = TRAINING_ROWS if n_lists is None else max(LEAST_TRAINING_ROWS, ROWS_A_LIST * n_lists)
         generator = np.random.default_rng(self.seed)
-        sample = stream.sample(wanted, generator)
-        if self.n_lists is None:
-            n_lists = min(n_lists or default_lists(len(sample)), max(1, len(sample) // LEAST_ROWS_A_LIST))
-        trained = Trained.fit(
-            sample,
-            metric=self.metric,
-            keep=self.keep,
-            n_lists=n_lists or 1,
-            quantizer=self._new_quantizer(sample.dimensions, threads),
-            rotation=self.rotation,
-            codebooks=self.codebooks,
-            generator=generator,
-            threads=threads,
-        )
-        _core.release_memory()
-        self._state = State(trained)
+        self._state = State(self._train(stream.sample(wanted, generator), n_lists, generator, threads))
         return self
 
     def add(
-        self, vectors: Any, ids: Any = None, *, threads: int | None = None, progress: Progress | None = None
+        self,
+        vectors: Any,
+        ids: Any = None,
+        *,
+        attributes: Any = None,
+        threads: int | None = None,
+        progress: Progress | None = None,
     ) -> NDArray[Any]:
         """Add vectors, or an iterable of batches.
 
@@ -120,6 +113,7 @@ class Index:
         ----------
         vectors : (n, d) floats, or batches of them
         ids : (n,) int or str, all new, and of one kind in an index; None: counted up from 0
+        attributes : an Arrow table, a data frame or a dict of columns, a row a vector
         threads : None: every CPU of the process
         progress : called with how many are done and how many there are, None if nobody knows
 
@@ -127,13 +121,23 @@ class Index:
         -------
         ids : of the vectors
         """
-        return self._insert(vectors, ids, False, threads, progress)
+        return self._insert(vectors, ids, attributes, False, threads, progress)
 
     def upsert(
-        self, vectors: Any, ids: Any, *, threads: int | None = None, progress: Progress | None = None
+        self,
+        vectors: Any,
+        ids: Any,
+        *,
+        attributes: Any = None,
+        threads: int | None = None,
+        progress: Progress | None = None,
     ) -> NDArray[Any]:
         """Add vectors in the place of those that have the same ids; a search finds the old ones or the new."""
-        return self._insert(vectors, ids, True, threads, progress)
+        return self._insert(vectors, ids, attributes, True, threads, progress)
+
+    def get(self, ids: Any) -> Any:
+        """The attributes of ids, an Arrow table with a row for each."""
+        return attributes_of(self._fitted().snapshot, ids)
 
     def remove(self, ids: Any) -> int:
         """Remove ids; returns how many of them were there."""
@@ -144,6 +148,23 @@ class Index:
         """Make everything one part and forget what was removed, while searches and additions go on."""
         self._refuse_readers()
         self._fitted().compact()
+
+    def refit(self, *, threads: int | None = None) -> Future[None]:
+        """Learn lists and codes anew from the vectors there are now, in the background.
+
+        Searches, additions and removals go on; `refit().result()` waits for the end.
+        """
+        self._refuse_readers()
+        if self.keep is None:
+            raise ValueError("an index that keeps no vectors has nothing to learn from; build it anew")
+
+        def train(snapshot: Snapshot) -> Trained:
+            generator = np.random.default_rng(self.seed)
+            n_lists = self.n_lists or default_lists(len(snapshot))
+            wanted = max(LEAST_TRAINING_ROWS, ROWS_A_LIST * n_lists)
+            return self._train(sample_of(snapshot, wanted, generator), n_lists, generator, threads)
+
+        return self._fitted().refit(train, threads)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a directory; an index that is there already is replaced, whole or not at all."""
@@ -170,11 +191,18 @@ class Index:
         self._fitted().show(snapshot, manifest.kind, manifest.next_id)
         return True
 
+    def verify(self) -> None:
+        """Compare everything that came from files with its checksums; a FormatError names what differs."""
+        for part in self._fitted().snapshot.parts:
+            part.segment.trust()
+            if part.segment.attributes is not None:
+                part.segment.attributes.table.validate(full=True)
+
     def close(self) -> None:
         """Let others write; what was not committed is gone, and so is what this index held."""
         if self._store is not None:
             self._store.close()
-            self._store, self._state = None, None
+            self._state = None
 
     def __enter__(self) -> Index:
         return self
@@ -191,6 +219,7 @@ class Index:
         rerank: int | None = None,
         filter: Any = None,
         exclude: Any = None,
+        where: str | None = None,
         threads: int | None = None,
     ) -> Result:
         """The k best vectors for each query.
@@ -202,20 +231,22 @@ class Index:
         rerank : candidates to judge, at least k; None: 100, or 10 k if that is more
         filter : ids that may be found, an array or a Bitmap; None: all
         exclude : ids that may not
+        where : an SQL condition on attributes, as in "lang = 'en' AND year > 2020"
         threads : None: every CPU of the process, one for a single query
         """
-        if filter is None and exclude is None and self._state is not None and self._state.kind == "int":
-            found = find_one(self._state.snapshot, queries, k, probes, rerank)
+        state = self._fitted()
+        if filter is None and exclude is None and where is None and state.kind == "int":
+            found = find_one(state.snapshot, queries, k, probes, rerank)
             if found is not None:
                 return found
         k = whole_number("k", k, 1, 1 << 30)
         single = np.ndim(queries) == 1
         threads = 1 if single and threads is None else threads
-        snapshot = self._fitted().snapshot
+        snapshot = state.snapshot
         asked = ask(snapshot.trained, queries)
-        plan = make_plan(snapshot, k, probes, rerank, filter, exclude, threads)
+        plan = make_plan(snapshot, k, probes, rerank, filter, exclude, where, threads)
         scores, ids = find(snapshot, asked, plan)
-        found = Result(as_returned(snapshot.trained, scores, asked.unit), as_given(snapshot, ids))
+        found = Result(as_returned(snapshot.trained, scores, asked.unit), as_given(state.kind, snapshot, ids))
         return Result(found.scores[0], found.ids[0]) if single else found
 
     def search_range(
@@ -227,6 +258,7 @@ class Index:
         probes: int | None = None,
         filter: Any = None,
         exclude: Any = None,
+        where: str | None = None,
         threads: int | None = None,
     ) -> tuple[NDArray[np.int64], Float32Array, NDArray[Any]]:
         """All vectors that score at least `min_score`, or lie within the squared `max_distance`.
@@ -243,51 +275,24 @@ class Index:
         bound = bounds[wanted]
         if bound is None or bounds[other] is not None:
             raise ValueError(f"a search by range in a {self.metric} index takes {wanted}, and not {other}")
-        snapshot = self._fitted().snapshot
+        state = self._fitted()
+        snapshot = state.snapshot
         asked = ask(snapshot.trained, queries)
-        plan = make_plan(snapshot, 1, probes, None, filter, exclude, threads)
+        plan = make_plan(snapshot, 1, probes, None, filter, exclude, where, threads)
         least = float(bound) / (snapshot.trained.unit * asked.unit)
         limits, scores, ids = find_range(snapshot, asked, plan, -least if max_distance is not None else least)
-        return limits, as_returned(snapshot.trained, scores, asked.unit), as_given(snapshot, ids)
+        return limits, as_returned(snapshot.trained, scores, asked.unit), as_given(state.kind, snapshot, ids)
 
     def explain(self, query: Any, k: int = 10, **options: Any) -> dict[str, Any]:
-        """What a search for one query does: lists, rows and candidates, and the seconds of each stage."""
-        k = whole_number("k", k, 1, 1 << 30)
-        snapshot = self._fitted().snapshot
-        asked = ask(snapshot.trained, query)
-        counts, seconds = np.zeros((1, 3), np.int64), np.zeros(4)
-        given = {name: options.pop(name, None) for name in ("probes", "rerank", "filter", "exclude")}
-        if options:
-            raise ValueError(f"explain has no option {next(iter(options))!r}")
-        plan = make_plan(snapshot, k, **given, threads=1)
-        find(snapshot, Asked(asked.rows[:1], asked.unit), plan, counts, seconds)
-        probed, scanned, judged = (int(count) for count in counts[0])
-        stages = ("rank lists", "tables", "scan", "judge")
-        return {
-            "segments": len(snapshot.parts),
-            "lists": len(snapshot.trained.partition),
-            "lists_probed": probed,
-            "rows": len(snapshot),
-            "rows_scanned": scanned,
-            "candidates_judged": judged,
-            "judged_by": self.keep or "codes",
-            "seconds": dict(zip(stages, seconds.tolist(), strict=True)),
-        }
+        """What a search for one query does: lists, rows and candidates, and the seconds of each stage.
+
+        `options` are those of search.
+        """
+        return explain(self._fitted().snapshot, query, k, **options)
 
     def reconstruct(self, ids: Any) -> Float32Array:
         """(n, d) the vectors of ids, as kept, or decoded where none are."""
-        snapshot, wanted = self._fitted().snapshot, np.atleast_1d(np.asarray(ids))
-        found = np.empty((len(wanted), snapshot.trained.dimensions), np.float32)
-        missing = np.ones(len(wanted), bool)
-        for part, rows in zip(snapshot.parts, snapshot.find(wanted), strict=True):
-            there = rows >= 0
-            if there.any():
-                found[there] = part.segment.vectors(rows[there])
-            missing &= ~there
-        if missing.any():
-            raise KeyError(f"id {wanted[missing][0]!s} is not in the index")
-        found *= np.float32(snapshot.trained.unit)
-        return found
+        return vectors_of(self._fitted().snapshot, ids)
 
     def stats(self) -> dict[str, Any]:
         """Bytes a vector by part, how lists are filled, what was removed and how far vectors have moved."""
@@ -310,12 +315,20 @@ class Index:
         return vars(self) | {"_state": copy(self._state), "_store": None}
 
     def _fitted(self) -> State:
+        if self._state is None and self._store is not None:
+            raise ValueError(f"this index is closed; open {self._store.directory} again")
         if self._state is None:
             raise NotFittedError("this Index is not fitted: call fit first, or use pcpq.build")
         return self._state
 
     def _insert(
-        self, vectors: Any, ids: Any, replacing: bool, threads: int | None, progress: Progress | None
+        self,
+        vectors: Any,
+        ids: Any,
+        attributes: Any,
+        replacing: bool,
+        threads: int | None,
+        progress: Progress | None,
     ) -> NDArray[Any]:
         """Encode vectors batch by batch; they are found when all are done."""
         state, stream = self._fitted(), Stream.of(vectors)
@@ -326,7 +339,7 @@ class Index:
                 builder.append(*trained.rows(batch, builder.count, threads))
                 if progress is not None:
                     progress(builder.count, stream.length)
-            return state.insert(*builder.finish(), ids, replacing)
+            return state.insert(*builder.finish(), ids, attributes, replacing)
 
     def _refuse_readers(self) -> None:
         if self._store is not None and self._store.lock is None:
@@ -342,6 +355,25 @@ class Index:
         names = ("metric", "n_lists", "rotation", "codebooks", "keep", "seed")
         quantizer = None if self.quantizer is None else quantizer_settings(self.quantizer)
         return {name: getattr(self, name) for name in names} | {"quantizer": quantizer}
+
+    def _train(
+        self, sample: Sample, n_lists: int | None, generator: np.random.Generator, threads: int | None
+    ) -> Trained:
+        if self.n_lists is None:
+            n_lists = min(n_lists or default_lists(len(sample)), max(1, len(sample) // LEAST_ROWS_A_LIST))
+        trained = Trained.fit(
+            sample,
+            metric=self.metric,
+            keep=self.keep,
+            n_lists=n_lists or 1,
+            quantizer=self._new_quantizer(sample.dimensions, threads),
+            rotation=self.rotation,
+            codebooks=self.codebooks,
+            generator=generator,
+            threads=threads,
+        )
+        _core.release_memory()
+        return trained
 
     def _new_quantizer(self, dimensions: int, threads: int | None) -> Quantizer:
         quantizer = self.quantizer
@@ -359,6 +391,6 @@ def default_lists(n: int) -> int:
     return max(1, round(2 * math.sqrt(n)))
 
 
-def as_given(snapshot: Snapshot, ids: Ids) -> NDArray[Any]:
+def as_given(kind: str | None, snapshot: Snapshot, ids: Ids) -> NDArray[Any]:
     """Numbers that a search found, or their words."""
-    return snapshot.words(ids) if snapshot.of_words else ids
+    return snapshot.words(ids) if kind == "str" else ids

@@ -19,6 +19,7 @@ def build(
     ids: Any = None,
     *,
     metric: str,
+    attributes: Any = None,
     threads: int | None = None,
     progress: Progress | None = None,
     **parameters: Any,
@@ -27,7 +28,7 @@ def build(
     index = Index(metric=metric, **parameters)
     stream = Stream(vectors)
     index.fit(stream, threads=threads)
-    index.add(stream, ids, threads=threads, progress=progress)
+    index.add(stream, ids, attributes=attributes, threads=threads, progress=progress)
     return index
 
 

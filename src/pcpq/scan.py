@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pcpq import _core
 from pcpq.arrays import Float32Array, Ids, slices
+from pcpq.attributes import Attributes
 from pcpq.codebooks import PackedCodes
 from pcpq.names import Names
 from pcpq.packing import Blocks
@@ -50,11 +51,19 @@ class Segment:
     units: Float32Array | None
     ids: Ids
     names: Names | None = None
+    attributes: Attributes | None = None
     name: str = field(default_factory=lambda: uuid4().hex)
     guard: Any = None  # of arrays that came from a file (storage/objects.py): checks them before they are used
 
     @classmethod
-    def of(cls, trained: Trained, rows: Rows, spread: Spread, names: Names | None = None) -> Segment:
+    def of(
+        cls,
+        trained: Trained,
+        rows: Rows,
+        spread: Spread,
+        names: Names | None = None,
+        attributes: Attributes | None = None,
+    ) -> Segment:
         """Sort rows by list, where they lie, and pack their codes."""
         rows.sort_by_list()
         n_lists = len(trained.partition)
@@ -63,7 +72,7 @@ class Segment:
         loose = len(rows) < LEAST_ROWS_A_BLOCK * n_lists
         packed = trained.codebooks.pack(blocks, rows.lists, codes, rows.bias_bytes, loose)
         judged_by = (rows.gains, rows.biases, rows.kept, rows.units, rows.ids)
-        return cls(trained, blocks, packed, spread, *judged_by, names)
+        return cls(trained, blocks, packed, spread, *judged_by, names, attributes)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -85,6 +94,7 @@ class Segment:
             "corrections": (self.gains, self.biases),
             "kept": (self.kept, self.units),
             "ids": (self.ids, self.names),
+            "attributes": (self.attributes,),
         }
         return {name: sum(0 if a is None else a.nbytes for a in arrays) for name, arrays in parts.items()}
 
@@ -129,6 +139,10 @@ class Segment:
             return np.full(len(words), -1, np.intp)
         places = self.names.places(words)
         return np.where(places >= 0, self.by_id[places], -1)
+
+    def places(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Where the numbers of rows come in the order of numbers: names and attributes lie so."""
+        return np.searchsorted(self.ids, self.ids[rows], sorter=self.by_id)
 
     def word(self, number: int) -> str:
         """The word of a number that is in this segment."""

@@ -98,6 +98,7 @@ def make_plan(
     rerank: int | None,
     filter: Any,
     exclude: Any,
+    where: str | None,
     threads: int | None,
 ) -> Plan:
     """Defaults filled in, and everything judged where little may be found."""
@@ -108,8 +109,8 @@ def make_plan(
     probes = whole_number("probes", given, 1, 1 << 30)
     wanted = whole_number("rerank", rerank if rerank is not None else max(100, 10 * k), 1, 1 << 34)
     few = len(snapshot) <= FEW and rerank is None
-    if filter is not None or exclude is not None:
-        allowed = allowed_rows(snapshot, filter, exclude)
+    if filter is not None or exclude is not None or where is not None:
+        allowed = allowed_rows(snapshot, filter, exclude, where)
         n_allowed = sum(some.count for some in allowed)
         few = few or n_allowed <= FEW
     if few:
@@ -117,13 +118,19 @@ def make_plan(
     return Plan(k, probes, min(max(wanted, k), n_allowed), allowed, n_allowed, threads)
 
 
-def allowed_rows(snapshot: Snapshot, filter: Any, exclude: Any) -> tuple[Allowed, ...]:
-    """What a filter and an exclusion leave of every part."""
+def allowed_rows(snapshot: Snapshot, filter: Any, exclude: Any, where: str | None) -> tuple[Allowed, ...]:
+    """What a filter, an exclusion and a condition leave of every part."""
     wanted = filter if isinstance(filter, Bitmap) or filter is None else Bitmap(filter)
     refused = exclude if isinstance(exclude, Bitmap) or exclude is None else Bitmap(exclude)
+    holds = [None] * len(snapshot.parts) if where is None else snapshot.matching(where)
     found = []
-    for part in snapshot.parts:
+    for part, rows in zip(snapshot.parts, holds, strict=True):
         some = part.everything if wanted is None else part.only(wanted.of(part.segment))
+        if rows is not None:
+            chosen = np.zeros(len(part.segment), bool)
+            chosen[rows] = True
+            mask = part.segment.blocks.mask(chosen)
+            some = part.only(mask if some.mask is None else mask & some.mask)
         if refused is not None:
             none = ~refused.of(part.segment)
             mask = (
@@ -169,7 +176,7 @@ def find_one(snapshot: Snapshot, query: Any, k: int, probes: int | None, rerank:
         return None
     plan = snapshot.plans.get((k, probes, rerank))
     if plan is None:
-        plan = make_plan(snapshot, k, probes, rerank, None, None, 1)
+        plan = make_plan(snapshot, k, probes, rerank, None, None, None, 1)
         if len(snapshot.plans) < MOST_PLANS:
             snapshot.plans[k, probes, rerank] = plan
     segment = snapshot.only_segment
@@ -211,6 +218,31 @@ def find(
         scores = np.pad(scores, missing, constant_values=-np.inf)
         ids = np.pad(ids, missing, constant_values=-1)
     return scores, ids
+
+
+def explain(snapshot: Snapshot, query: Any, k: int, **options: Any) -> dict[str, Any]:
+    """What Index.explain says."""
+    known = ("probes", "rerank", "filter", "exclude", "where")
+    for name in options:
+        if name not in known:
+            raise ValueError(f"explain has no option {name!r}")
+    asked = ask(snapshot.trained, query)
+    counts, seconds = np.zeros((1, 3), np.int64), np.zeros(4)
+    given: dict[str, Any] = dict.fromkeys(known) | options
+    plan = make_plan(snapshot, k, **given, threads=1)
+    find(snapshot, Asked(asked.rows[:1], asked.unit), plan, counts, seconds)
+    probed, scanned, judged = (int(count) for count in counts[0])
+    stages = ("rank lists", "tables", "scan", "judge")
+    return {
+        "segments": len(snapshot.parts),
+        "lists": len(snapshot.trained.partition),
+        "lists_probed": probed,
+        "rows": len(snapshot),
+        "rows_scanned": scanned,
+        "candidates_judged": judged,
+        "judged_by": snapshot.trained.keep or "codes",
+        "seconds": dict(zip(stages, seconds.tolist(), strict=True)),
+    }
 
 
 def find_range(

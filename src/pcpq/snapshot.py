@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.arrays import Float32Array, Ids, integer_ids
+from pcpq.attributes import Attributes, matching, same_rows
 from pcpq.names import Names, as_words
 from pcpq.rows import RowsBuilder
 from pcpq.scan import Allowed, Segment
@@ -112,6 +113,8 @@ class Snapshot:
 
     def find(self, ids: Any) -> list[NDArray[np.intp]]:
         """For every part, the row of every id, -1 where it is not there; ids are all numbers or all words."""
+        if not self.parts:
+            return []
         words = as_words(ids) if self.of_words and np.size(ids) else None
         numbers = np.atleast_1d(integer_ids(ids)) if words is None else np.empty(0, np.int64)
         found = []
@@ -134,6 +137,27 @@ class Snapshot:
                 words[place] = part.segment.word(int(flat[place]))
         return words.reshape(numbers.shape)
 
+    def matching(self, where: str) -> list[NDArray[np.intp]]:
+        """For every part, the rows that an SQL condition on attributes holds for."""
+        if not self.parts:
+            return []
+        table, ends = self.attributes(), np.cumsum([len(part.segment) for part in self.parts])
+        owners = np.searchsorted(ends, places := matching(table, where), side="right")
+        return [
+            part.segment.by_id[places[owners == number] - (ends[number] - len(part.segment))].astype(np.intp)
+            for number, part in enumerate(self.parts)
+        ]
+
+    def attributes(self) -> Any:
+        """A table of all segments, one after the other, each in the order of its numbers."""
+        tables = [
+            (part.segment.attributes and part.segment.attributes.table, len(part.segment))
+            for part in self.parts
+        ]
+        if all(table is None for table, _ in tables):
+            raise ValueError("the index has no attributes: add(..., attributes=table) brings them")
+        return same_rows(tables)
+
     def including(self, segment: Segment) -> Snapshot:
         """With another segment."""
         return Snapshot(self.trained, (*self.parts, Part.whole(segment)))
@@ -146,19 +170,25 @@ class Snapshot:
         parts = [part.without(np.unique(some[some >= 0])) for part, some in zip(self.parts, rows, strict=True)]
         return Snapshot(self.trained, tuple(part for part in parts if part.count))
 
-    def replaced(self, old: Sequence[Part], merged: Segment | None) -> Snapshot:
+    @property
+    def names(self) -> set[str]:
+        """Of all segments."""
+        return {part.segment.name for part in self.parts}
+
+    def replaced(self, old: Sequence[Part], merged: Segment | None, trained: Trained | None = None) -> Snapshot:
         """With one segment for parts that it was made of a while ago: what went since, goes again."""
         segments = {part.segment.name: part for part in old}
         now = {part.segment.name: part for part in self.parts}
         rest = tuple(part for part in self.parts if part.segment.name not in segments)
+        trained = trained or self.trained
         if merged is None:
-            return Snapshot(self.trained, rest)
+            return Snapshot(trained, rest)
         whole = Part.whole(merged)
         for key, part in segments.items():
             rows = part.rows_there()
             gone = rows if key not in now else rows[~now[key].has(rows)]
             whole = whole.without(merged.find(part.segment.ids[gone]))
-        return Snapshot(self.trained, (*rest, whole) if whole.count else rest)
+        return Snapshot(trained, (*rest, whole) if whole.count else rest)
 
 
 def best_of(found: list[tuple[Float32Array, Ids]], n: int, k: int) -> tuple[Float32Array, Ids]:
@@ -176,7 +206,7 @@ def merge(parts: Sequence[Part]) -> Segment | None:
     """One segment of all that is there, None of nothing."""
     trained = parts[0].segment.trained
     builder = RowsBuilder(sum(part.count for part in parts))
-    names: list[tuple[Ids, Names | None]] = []
+    labels = []
     for part in parts:
         segment, there = part.segment, part.rows_there()
         if len(there) == 0:
@@ -189,53 +219,41 @@ def merge(parts: Sequence[Part]) -> Segment | None:
             shares = np.bincount(rows.lists, minlength=len(before)) / before
             spread = spread.scaled(shares, part.count / len(segment))
         builder.append(rows, spread)
-        names.append(_names_of(segment, there))
+        labels.append(Labels.of(segment, there))
     if builder.count == 0:
         return None
     rows, spread = builder.finish()
-    return Segment.of(trained, rows, spread, _joined(names))
+    together = Labels.joined(labels)
+    return Segment.of(trained, rows, spread, together.names, together.attributes)
 
 
-def statistics(snapshot: Snapshot) -> dict[str, Any]:
-    """What Index.stats says."""
-    trained, n = snapshot.trained, len(snapshot)
-    segments = [part.segment for part in snapshot.parts]
-    parts = {"lists": trained.partition.centers.nbytes}
-    sizes = np.zeros(len(trained.partition), np.int64)
-    for segment in segments:
-        for name, size in segment.bytes_by_part().items():
-            parts[name] = parts.get(name, 0) + size
-        sizes += np.diff(segment.blocks.rows)
-    mean, rows = sizes.mean(), int(sizes.sum())
-    residual = sum(segment.spread.residuals for segment in segments) / max(rows, 1)
-    return {
-        "vectors": n,
-        "dimensions": trained.dimensions,
-        "segments": len(segments),
-        "removed": rows - n,
-        "lists": len(sizes),
-        "bytes_per_vector": {name: size / max(n, 1) for name, size in parts.items()},
-        "largest_list": int(sizes.max()),
-        "empty_lists": int((sizes == 0).sum()),
-        # 1 where all lists are equal: how many times more a random vector's list holds than the mean list.
-        "imbalance": float((sizes**2).mean() / mean**2) if mean > 0 else 1.0,
-        # 1 where vectors lie as near to their lists as those that lists were trained on; if more, refit.
-        "drift": residual / trained.residual if rows and trained.residual > 0 else 1.0,
-    }
+class Labels(NamedTuple):
+    """Numbers, ascending, and what goes with them."""
 
+    numbers: Ids
+    names: Names | None
+    attributes: Attributes | None
 
-def _names_of(segment: Segment, rows: NDArray[np.intp]) -> tuple[Ids, Names | None]:
-    """The numbers of some rows, ascending, and their words in that order."""
-    numbers = np.sort(segment.ids[rows])
-    if segment.names is None:
-        return numbers, None
-    return numbers, segment.names.chosen(np.searchsorted(segment.ids, numbers, sorter=segment.by_id))
+    @classmethod
+    def of(cls, segment: Segment, rows: NDArray[np.intp]) -> Labels:
+        """Of some rows."""
+        rows = rows[np.argsort(segment.ids[rows])]
+        places = segment.places(rows)
+        names = None if segment.names is None else segment.names.chosen(places)
+        attributes = segment.attributes
+        if attributes is not None:
+            attributes = Attributes.of(attributes.table.take(places))
+        return cls(segment.ids[rows], names, attributes)
 
-
-def _joined(parts: list[tuple[Ids, Names | None]]) -> Names | None:
-    """Words of several segments, in the order of their numbers."""
-    all_names = [names for _, names in parts if names is not None]
-    if not all_names:
-        return None
-    numbers = np.concatenate([part[0] for part in parts])
-    return Names.joined(all_names).chosen(np.argsort(numbers))
+    @classmethod
+    def joined(cls, parts: Sequence[Labels]) -> Labels:
+        """Of several segments."""
+        numbers = np.concatenate([part.numbers for part in parts])
+        order = np.argsort(numbers)
+        all_names = [part.names for part in parts if part.names is not None]
+        names = Names.joined(all_names).chosen(order) if all_names else None
+        attributes = None
+        if any(part.attributes is not None for part in parts):
+            tables = [(part.attributes and part.attributes.table, len(part.numbers)) for part in parts]
+            attributes = Attributes.of(same_rows(tables).take(order))
+        return cls(numbers[order], names, attributes)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Any
 from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pcpq.arrays import Ids
+from pcpq.attributes import Attributes, as_table, same_rows
 from pcpq.names import new_ids
+from pcpq.refit import encode_again
 from pcpq.rows import Rows, Spread
 from pcpq.scan import Segment
 from pcpq.snapshot import Part, Snapshot, merge
@@ -51,7 +55,7 @@ class State:
         self._merging = threading.Lock()
         everyone.add(self)
 
-    def insert(self, rows: Rows, spread: Spread, ids: Any, replacing: bool) -> NDArray[Any]:
+    def insert(self, rows: Rows, spread: Spread, ids: Any, attributes: Any, replacing: bool) -> NDArray[Any]:
         """Rows become a part of their own; returns their ids."""
         with self.writing:
             numbers, names, kind = new_ids(ids, len(rows), self.kind, self.next_id)
@@ -59,7 +63,8 @@ class State:
             before = self.snapshot.without(given) if replacing else self.snapshot
             refuse_known(before, given)
             rows.ids[:] = numbers
-            self.snapshot = before.including(Segment.of(before.trained, rows, spread, names))
+            known = None if attributes is None else known_attributes(before, attributes, numbers)
+            self.snapshot = before.including(Segment.of(before.trained, rows, spread, names, known))
             self.kind, self.next_id = kind, max(self.next_id, int(numbers.max()) + 1)
         self._tend()
         return given
@@ -89,6 +94,36 @@ class State:
         """Make everything one part."""
         with self._merging:
             self._merge(self.snapshot.parts)
+
+    def refit(self, train: Callable[[Snapshot], Trained], threads: int | None) -> Future[None]:
+        """Train anew on what there is and encode everything by it, in the background."""
+        done: Future[None] = Future()
+
+        def work() -> None:
+            try:
+                with self._merging:
+                    self._refit(train, threads)
+                done.set_result(None)
+            except BaseException as error:
+                done.set_exception(error)
+
+        done.set_running_or_notify_cancel()
+        threading.Thread(target=work, daemon=True).start()
+        return done
+
+    def _refit(self, train: Callable[[Snapshot], Trained], threads: int | None) -> None:
+        before = self.snapshot
+        if len(before) == 0:
+            raise ValueError("there are no vectors to learn from")
+        trained = train(before)
+        encoded = encode_again(trained, before.parts, threads)
+        with self.writing:
+            if self.snapshot.trained is not before.trained:
+                raise ValueError("the index was fitted anew in the meantime")
+            new = [part for part in self.snapshot.parts if part.segment.name not in before.names]
+            self.snapshot = self.snapshot.replaced(before.parts, encoded, trained)
+            if new and (more := encode_again(trained, new, threads)) is not None:
+                self.snapshot = self.snapshot.replaced(new, more, trained)
 
     def _tend(self) -> None:
         if not self._merging.acquire(blocking=False):
@@ -125,6 +160,14 @@ def worth_merging(parts: Sequence[Part]) -> tuple[Part, ...]:
             break
         group.append(part)
     return tuple(group) if len(group) >= ALIKE else ()
+
+
+def known_attributes(snapshot: Snapshot, attributes: Any, numbers: Ids) -> Attributes:
+    """A table for new numbers, or a ValueError if it does not go with those that are there."""
+    table = as_table(attributes, len(numbers))
+    there = [part.segment.attributes for part in snapshot.parts if part.segment.attributes is not None]
+    same_rows([(table, len(table)), *((one.table.slice(0, 0), 0) for one in there)])
+    return Attributes.of(table.take(np.argsort(numbers)))
 
 
 def refuse_known(snapshot: Snapshot, ids: NDArray[Any]) -> None:

@@ -2,6 +2,7 @@
 
 files.py     files that are there as a whole or not at all, and locks
 tensors.py   arrays in a file
+tables.py    attributes in a file
 objects.py   segments and what is trained, as arrays
 manifest.py  which files make up an index
 store.py     a directory: load, commit, tidy

@@ -133,11 +133,19 @@ class WriterLock:
             os.close(descriptor)
             raise
         self._descriptor: int | None = descriptor
+        self.process = os.getpid()
+
+    @property
+    def held(self) -> bool:
+        """Whether this process may write; one that was forked from it may not."""
+        return self._descriptor is not None and self.process == os.getpid()
 
     def release(self) -> None:
-        """Let others write."""
-        descriptor, self._descriptor = self._descriptor, None
+        """Let others write, even if a forked process still has the file open."""
+        held, descriptor, self._descriptor = self.held, self._descriptor, None
         if descriptor is not None:
+            if held:
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
 

@@ -19,16 +19,17 @@ from pcpq.storage.tensors import FileEntry, checksum, parse_object
 MANIFEST = "manifest.json"
 FORMAT, VERSION = "pcpq", 1
 # Every file of an index but the manifest and the lock.
-FILE_NAME = re.compile(r"(segment|trained|live)-([0-9a-f]{32})\.safetensors")
+FILE_NAME = re.compile(r"(?:(segment|trained|live)-[0-9a-f]{32}\.safetensors|(attributes)-[0-9a-f]{32}\.arrow)")
 
 
 @dataclass(frozen=True)
 class StoredPart:
-    """A segment, and which of its rows are there if not all are."""
+    """A segment, which of its rows are there if not all are, and their attributes."""
 
     segment: FileEntry
     count: int
     live: FileEntry | None
+    attributes: FileEntry | None
 
     @property
     def name(self) -> str:
@@ -50,8 +51,10 @@ class Manifest:
     @property
     def files(self) -> set[str]:
         """All that it needs."""
-        live = {part.live.file for part in self.parts if part.live is not None}
-        return {self.trained.file} | {part.segment.file for part in self.parts} | live
+        entries = [self.trained]
+        for part in self.parts:
+            entries += [entry for entry in (part.segment, part.live, part.attributes) if entry is not None]
+        return {entry.file for entry in entries}
 
     def text(self) -> bytes:
         """As it is written."""
@@ -89,7 +92,8 @@ def read_manifest(directory: Path) -> Manifest:
             StoredPart(
                 entry_of(part["segment"], "segment", path),
                 whole(part["count"], path),
-                None if part["live"] is None else entry_of(part["live"], "live", path),
+                maybe_entry_of(part["live"], "live", path),
+                maybe_entry_of(part["attributes"], "attributes", path),
             )
             for part in content["parts"]
         )
@@ -109,9 +113,14 @@ def entry_of(found: dict[str, Any], kind: str, path: Path) -> FileEntry:
     """A file that may be named: one of our own, in this directory."""
     name = found["file"]
     match = FILE_NAME.fullmatch(name) if isinstance(name, str) else None
-    if match is None or match[1] != kind:
+    if match is None or kind not in match.groups():
         raise FormatError(f"{path}: {name!r} is no name of a {kind} file")
     return FileEntry(name, whole(found["bytes"], path), whole(found["check"], path))
+
+
+def maybe_entry_of(found: dict[str, Any] | None, kind: str, path: Path) -> FileEntry | None:
+    """The same, of a file that need not be there."""
+    return None if found is None else entry_of(found, kind, path)
 
 
 def whole(number: Any, path: Path) -> int:

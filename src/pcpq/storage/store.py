@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -26,6 +26,7 @@ from pcpq.storage.files import (
 )
 from pcpq.storage.manifest import FILE_NAME, MANIFEST, Manifest, StoredPart, read_manifest
 from pcpq.storage.objects import file_of, read_segment, read_trained, write_segment, write_trained
+from pcpq.storage.tables import read_attributes, write_attributes
 from pcpq.storage.tensors import FileEntry, Tensors, checksum, write_tensors
 from pcpq.trained import Trained
 
@@ -42,6 +43,7 @@ class OnDisk:
     trained: dict[Trained, FileEntry] = field(default_factory=dict)
     segments: dict[str, FileEntry] = field(default_factory=dict)  # by name
     live: dict[str, tuple[NDArray[np.uint32], FileEntry]] = field(default_factory=dict)  # by segment
+    attributes: dict[str, FileEntry] = field(default_factory=dict)  # by segment
 
 
 class Store:
@@ -98,6 +100,8 @@ class Store:
         New files first, then the manifest by a rename: a reader, or whoever comes after a crash, sees the old
         generation or the new one, whole.
         """
+        if self.lock is None or not self.lock.held:
+            raise ValueError(f"{self.directory} was not opened for writing by this process")
         new, written = OnDisk(), list[Path]()
         new_manifest = self.directory / f"{NEW_MANIFEST}{uuid4().hex}"
         generation = 1 if self.manifest is None else self.manifest.generation + 1
@@ -140,15 +144,21 @@ class Store:
             written.append(self.directory / file_of(part.segment))
             entry = write_segment(written[-1], part.segment)
         new.segments[name] = entry
+        known = self._disk.attributes.get(name)
+        if part.segment.attributes is not None:
+            if known is None:
+                written.append(self.directory / f"attributes-{name}.arrow")
+                known = write_attributes(written[-1], part.segment.attributes)
+            new.attributes[name] = known
         if part.live is None:
-            return StoredPart(entry, part.count, None)
+            return StoredPart(entry, part.count, None, known)
         stored = self._disk.live.get(name)
         if stored is None or stored[0] is not part.live:
             written.append(self.directory / new_name("live"))
             check = {"check": str(checksum(part.live))}
             stored = (part.live, write_tensors(written[-1], {"words": part.live}, check))
         new.live[name] = stored
-        return StoredPart(entry, part.count, stored[1])
+        return StoredPart(entry, part.count, stored[1], known)
 
     def _snapshot(self, manifest: Manifest) -> Snapshot:
         disk = OnDisk()
@@ -159,10 +169,16 @@ class Store:
         return Snapshot(trained, parts)
 
     def _part(self, stored: StoredPart, trained: Trained, disk: OnDisk) -> Part:
-        segment: Segment = self._once(
-            stored.segment, lambda entry: read_segment(self.directory, entry, stored.name, trained)
-        )
+        def read(entry: FileEntry) -> Segment:
+            segment = read_segment(self.directory, entry, stored.name, trained)
+            if stored.attributes is None:
+                return segment
+            return replace(segment, attributes=read_attributes(self.directory, stored.attributes, len(segment)))
+
+        segment: Segment = self._once(stored.segment, read)
         disk.segments[stored.name] = stored.segment
+        if stored.attributes is not None:
+            disk.attributes[stored.name] = stored.attributes
         if stored.live is None:
             if stored.count != len(segment):
                 raise FormatError(f"{self.directory}: {stored.count} of {len(segment)} rows are there")

@@ -1,0 +1,72 @@
+"""What a snapshot holds: the vectors and attributes of ids, and how all of it lies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq.arrays import Float32Array
+from pcpq.snapshot import Snapshot
+
+
+def vectors_of(snapshot: Snapshot, ids: Any) -> Float32Array:
+    """(n, d) as kept, or decoded where nothing is, in the user's units."""
+    wanted = np.atleast_1d(np.asarray(ids))
+    found = np.empty((len(wanted), snapshot.trained.dimensions), np.float32)
+    missing = np.ones(len(wanted), bool)
+    for part, rows in zip(snapshot.parts, snapshot.find(wanted), strict=True):
+        there = rows >= 0
+        if there.any():
+            found[there] = part.segment.vectors(rows[there])
+        missing &= ~there
+    refuse_missing(wanted, missing)
+    found *= np.float32(snapshot.trained.unit)
+    return found
+
+
+def attributes_of(snapshot: Snapshot, ids: Any) -> Any:
+    """A table with a row for every id."""
+    wanted = np.atleast_1d(np.asarray(ids))
+    table, places, first = snapshot.attributes(), np.full(len(wanted), -1, np.intp), 0
+    for part, rows in zip(snapshot.parts, snapshot.find(wanted), strict=True):
+        there = rows >= 0
+        places[there] = first + part.segment.places(rows[there])
+        first += len(part.segment)
+    refuse_missing(wanted, places < 0)
+    return table.take(places)
+
+
+def refuse_missing(ids: NDArray[Any], missing: NDArray[np.bool_]) -> None:
+    """A KeyError that names the first id that is not there."""
+    if missing.any():
+        raise KeyError(f"id {ids[missing][0]!s} is not in the index")
+
+
+def statistics(snapshot: Snapshot) -> dict[str, Any]:
+    """What Index.stats says."""
+    trained, n = snapshot.trained, len(snapshot)
+    segments = [part.segment for part in snapshot.parts]
+    parts = {"lists": trained.partition.centers.nbytes}
+    sizes = np.zeros(len(trained.partition), np.int64)
+    for segment in segments:
+        for name, size in segment.bytes_by_part().items():
+            parts[name] = parts.get(name, 0) + size
+        sizes += np.diff(segment.blocks.rows)
+    mean, rows = sizes.mean(), int(sizes.sum())
+    residual = sum(segment.spread.residuals for segment in segments) / max(rows, 1)
+    return {
+        "vectors": n,
+        "dimensions": trained.dimensions,
+        "segments": len(segments),
+        "removed": rows - n,
+        "lists": len(sizes),
+        "bytes_per_vector": {name: size / max(n, 1) for name, size in parts.items()},
+        "largest_list": int(sizes.max()),
+        "empty_lists": int((sizes == 0).sum()),
+        # 1 where all lists are equal: how many times more a random vector's list holds than the mean list.
+        "imbalance": float((sizes**2).mean() / mean**2) if mean > 0 else 1.0,
+        # 1 where vectors lie as near to their lists as those that lists were trained on; if more, refit.
+        "drift": residual / trained.residual if rows and trained.residual > 0 else 1.0,
+    }
