@@ -8,17 +8,18 @@
 
 #include "bind_checksum.h"
 #include "boundary.h"
+#include "search.h"
 
 using namespace nb::literals;
 
 namespace pcpq {
 
-GuardedArrays::GuardedArrays(std::string file, Array<const int64_t, 1> rows, Array<const int64_t, 1> blocks,
+GuardedArrays::GuardedArrays(std::string file, Array<const int64_t, 1> rows, Array<const int64_t, 1> places,
                              std::vector<Array<const uint8_t, 2>> by_block, std::vector<Array<const uint8_t, 2>> by_row,
                              Array<const uint8_t, 2> kept, int64_t rows_a_page, Array<const uint32_t, 1> list_checks,
                              Array<const uint32_t, 1> page_checks)
     : rows_(std::move(rows)),
-      blocks_(std::move(blocks)),
+      places_(std::move(places)),
       by_block_(std::move(by_block)),
       by_row_(std::move(by_row)),
       kept_(std::move(kept)),
@@ -28,12 +29,14 @@ GuardedArrays::GuardedArrays(std::string file, Array<const int64_t, 1> rows, Arr
 
 Guard::Arrays GuardedArrays::arrays(std::string file, int64_t rows_a_page) const {
     const auto n_lists = static_cast<int64_t>(rows_.shape(0)) - 1;
-    require(n_lists > 0 && blocks_.shape(0) == rows_.shape(0), "the arrays of lists do not match");
-    for (const auto& starts : {rows_, blocks_}) {
+    require(n_lists > 0 && places_.shape(0) == rows_.shape(0), "the arrays of lists do not match");
+    for (const auto& starts : {rows_, places_}) {
         require(starts.data()[0] == 0, "lists do not begin at 0");
         for (int64_t i = 0; i < n_lists; i++) require(starts.data()[i] <= starts.data()[i + 1], "lists overlap");
     }
-    const int64_t n = rows_.data()[n_lists], n_blocks = blocks_.data()[n_lists];
+    for (int64_t i = 0; i < n_lists; i++)
+        require(rows_.data()[i + 1] - rows_.data()[i] <= places_.data()[i + 1] - places_.data()[i], "lists overlap");
+    const int64_t n = rows_.data()[n_lists], n_blocks = places_.data()[n_lists] / kBlock;
     const auto columns = [](const std::vector<Array<const uint8_t, 2>>& found, int64_t length) {
         std::vector<Column> columns;
         for (const auto& array : found) {
@@ -49,7 +52,7 @@ Guard::Arrays GuardedArrays::arrays(std::string file, int64_t rows_a_page) const
     return {std::move(file),
             n_lists,
             rows_.data(),
-            blocks_.data(),
+            places_.data(),
             columns(by_block_, n_blocks),
             columns(by_row_, n),
             list_checks_.data(),
@@ -74,7 +77,7 @@ void bind_checksum(nb::module_& m) {
         .def(nb::init<std::string, Array<const int64_t, 1>, Array<const int64_t, 1>,
                       std::vector<Array<const uint8_t, 2>>, std::vector<Array<const uint8_t, 2>>,
                       Array<const uint8_t, 2>, int64_t, Array<const uint32_t, 1>, Array<const uint32_t, 1>>(),
-             "file"_a, "rows"_a, "blocks"_a, "by_block"_a, "by_row"_a, "kept"_a, "rows_a_page"_a, "list_checks"_a,
+             "file"_a, "rows"_a, "places"_a, "by_block"_a, "by_row"_a, "kept"_a, "rows_a_page"_a, "list_checks"_a,
              "page_checks"_a)
         .def(
             "check_rows",

@@ -11,7 +11,7 @@ namespace pcpq {
 
 class GuardedArrays {
 public:
-    GuardedArrays(std::string file, Array<const int64_t, 1> rows, Array<const int64_t, 1> blocks,
+    GuardedArrays(std::string file, Array<const int64_t, 1> rows, Array<const int64_t, 1> places,
                   std::vector<Array<const uint8_t, 2>> by_block, std::vector<Array<const uint8_t, 2>> by_row,
                   Array<const uint8_t, 2> kept, int64_t rows_a_page, Array<const uint32_t, 1> list_checks,
                   Array<const uint32_t, 1> page_checks);
@@ -22,7 +22,7 @@ public:
     int64_t n_rows() const { return static_cast<int64_t>(kept_.shape(0)); }
 
 private:
-    Array<const int64_t, 1> rows_, blocks_;
+    Array<const int64_t, 1> rows_, places_;
     std::vector<Array<const uint8_t, 2>> by_block_, by_row_;
     Array<const uint8_t, 2> kept_;
     Array<const uint32_t, 1> list_checks_, page_checks_;

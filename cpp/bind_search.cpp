@@ -55,10 +55,10 @@ using KeptArrays = std::tuple<std::string, Array<const uint8_t, 2>, Maybe<const 
                               Maybe<const uint16_t, 1>, Maybe<const float, 1>, Rows<int64_t>>;
 
 Lists lists_from(const ListArrays& arrays, size_t dimensions) {
-    const auto& [coarse_arrays, spreads, offsets, largest_base, largest_offset, shapes, rows, blocks] = arrays;
+    const auto& [coarse_arrays, spreads, offsets, largest_base, largest_offset, shapes, rows, places] = arrays;
     const auto& [coarse, starts, unit, longest_query, centers, middle] = coarse_arrays;
     const size_t n = spreads.shape(0), groups = (n + 7) / 8;
-    require(n > 0 && offsets.shape(0) == n && rows.shape(0) == n + 1 && blocks.shape(0) == n + 1,
+    require(n > 0 && offsets.shape(0) == n && rows.shape(0) == n + 1 && places.shape(0) == n + 1,
             "the arrays of lists do not match");
     require(shapes.shape(0) == 3 && shapes.shape(1) == n, "the shapes of lists have the wrong shape");
     require(coarse.shape(0) == groups && coarse.shape(1) == (dimensions + 3) / 4 && coarse.shape(2) == 8 &&
@@ -83,7 +83,7 @@ Lists lists_from(const ListArrays& arrays, size_t dimensions) {
             shapes.data() + n,
             shapes.data() + 2 * n,
             rows.data(),
-            blocks.data()};
+            places.data()};
 }
 
 Packed packed_from(const CodeArrays& arrays, const Lists& lists) {
@@ -132,7 +132,7 @@ Packed packed_from(const CodeArrays& arrays, const Lists& lists) {
                         steps->shape(1) == 2 * pairs && steps->shape(2) == 16 && step_units &&
                         step_units->shape(0) == books && step_units->shape(1) == m),
             "scales have the wrong shape");
-    require(static_cast<int64_t>(blocks.shape(0)) == lists.blocks[lists.count] &&
+    require(static_cast<int64_t>(blocks.shape(0)) == lists.n_blocks() &&
                 blocks.shape(1) == (scaled ? pairs * 64 + 96 : static_cast<size_t>(table_sections(packed)) * 16),
             "blocks have the wrong shape");
     return packed;
@@ -195,7 +195,7 @@ public:
         job.counts = data_or_null(out_counts);
         job.seconds = data_or_null(out_seconds);
         require(static_cast<int64_t>(queries.shape(1)) == lists_.dimensions, "queries have the wrong shape");
-        require(!allowed || static_cast<int64_t>(allowed->shape(0)) == lists_.blocks[lists_.count],
+        require(!allowed || static_cast<int64_t>(allowed->shape(0)) == lists_.n_blocks(),
                 "allowed has the wrong shape");
         require(out_ids.shape(0) == n && out_scores.shape(0) == n && out_scores.shape(1) == out_ids.shape(1),
                 "outputs have the wrong shape");

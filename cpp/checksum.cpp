@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "search.h"
+
 #if defined(__x86_64__) && !defined(_MSC_VER)
 #include <nmmintrin.h>
 #endif
@@ -77,13 +79,13 @@ Guard::Guard(Arrays arrays)
 
 uint32_t Guard::list_check(int64_t list) const {
     uint32_t crc = 0;
-    const auto add = [&](const std::vector<Column>& columns, const int64_t* starts) {
+    const auto add = [&](const std::vector<Column>& columns, int64_t first, int64_t last) {
         for (const Column& column : columns)
-            crc = crc32c(crc, column.bytes + starts[list] * column.width,
-                         (starts[list + 1] - starts[list]) * column.width);
+            crc = crc32c(crc, column.bytes + first * column.width, (last - first) * column.width);
     };
-    add(arrays_.by_block, arrays_.blocks);
-    add(arrays_.by_row, arrays_.rows);
+    const int64_t first = arrays_.rows[list], last = arrays_.rows[list + 1], place = arrays_.places[list];
+    add(arrays_.by_block, place / kBlock, (place + last - first + kBlock - 1) / kBlock);
+    add(arrays_.by_row, first, last);
     return crc;
 }
 

@@ -31,7 +31,7 @@ public:
     struct Arrays {
         std::string file;
         int64_t n_lists;
-        const int64_t *rows, *blocks;          // (L + 1,)
+        const int64_t *rows, *places;          // (L + 1,)  of lists, as in Lists
         std::vector<Column> by_block, by_row;  // in the order in which they are checked
         const uint32_t* list_checks;           // (L,)
         Column kept;

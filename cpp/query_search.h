@@ -360,8 +360,8 @@ private:
         const int64_t list = chosen_[i], first = job.lists.rows[list];
         for (int64_t row = first; row < job.lists.rows[list + 1]; row++) {
             const int64_t within = row - first;
-            if (job.allowed && !(job.allowed[job.lists.blocks[list] + within / kBlock] >> (within % kBlock) & 1))
-                continue;
+            const int64_t place = job.lists.places[list] + within;
+            if (job.allowed && !(job.allowed[place / kBlock] >> (place % kBlock) & 1)) continue;
             const float bias = (packed.bias_low + packed.bias_step * packed.loose_biases[row]) * bias_factor(packed);
             const float score = (bases_[i] + bias) + loose_product(packed, list, eta(job, i), row);
             const auto integer = static_cast<int32_t>(std::lrint(score / scan.unit));
@@ -401,16 +401,16 @@ private:
     // <q, decoded> of a row of the i-th list probed.
     float decoded_score(const SearchJob& job, int64_t i, int64_t row) {
         const Packed& packed = job.packed;
-        const int64_t list = chosen_[i], within = row - job.lists.rows[list];
+        const int64_t list = chosen_[i], place = row - job.lists.rows[list] + job.lists.places[list];
         if (packed.coding == Coding::loose) return loose_product(packed, list, eta(job, i), row);
         const bool scaled = packed.coding == Coding::scaled;
-        const uint8_t* block = packed.blocks + (job.lists.blocks[list] + within / kBlock) * packed.block_bytes;
+        const uint8_t* block = packed.blocks + place / kBlock * packed.block_bytes;
         const float* products = eta(job, i);
         const float* scales = of_list(packed, packed.scales, list, packed.sections * 16);
         const int64_t stride = scaled ? 2 * kBlock : kBlock;  // bytes a pair of sections
         float sums[4] = {};
         for (int64_t j = 0; j < packed.sections; j++) {
-            const uint8_t* byte = block + within % kBlock + j / 2 * stride;
+            const uint8_t* byte = block + place % kBlock + j / 2 * stride;
             const int shift = j % 2 * 4;
             float value = products[j * 16 + (byte[0] >> shift & 15)];
             if (scaled) value *= scales[j * 16 + (byte[kBlock] >> shift & 15)];

@@ -147,15 +147,17 @@ struct Hits {
 
 // Where to read ahead: the list that comes next, or before, so that as many bytes as this one has are there.
 inline const uint8_t* bytes_ahead(const SearchJob& job, int64_t n_blocks, int64_t next) {
-    const int64_t last = job.lists.blocks[job.lists.count] - n_blocks, first = job.lists.blocks[next];
+    const int64_t last = job.lists.n_blocks() - n_blocks, first = job.lists.places[next] / kBlock;
     return job.packed.blocks + (first < last ? first : last) * job.packed.block_bytes;
 }
 
 // Adds the rows of one list that reach the thresholds of Q queries to their candidates.
 template <bool scaled, int Q>
 void scan_list(const SearchJob& job, int64_t list, int64_t next, Scan* const* scans, const int32_t* bases) {
-    const int64_t first_block = job.lists.blocks[list], n_blocks = job.lists.blocks[list + 1] - first_block;
-    const int64_t first_row = job.lists.rows[list], n_rows = job.lists.rows[list + 1] - first_row;
+    const int64_t n_rows = job.lists.rows[list + 1] - job.lists.rows[list], place = job.lists.places[list];
+    const int64_t before = place % kBlock, first_block = place / kBlock;  // rows of other lists in the first block
+    const int64_t n_blocks = (before + n_rows + kBlock - 1) / kBlock;
+    const int64_t first_row = job.lists.rows[list] - before, after = (before + n_rows) % kBlock;
     const int64_t quads = table_sections(job.packed) / 4, pairs = (job.packed.sections + 1) / 2;
     const uint8_t* steps = reinterpret_cast<const uint8_t*>(of_list(job.packed, job.packed.steps, list, pairs * 32));
     const uint8_t* ahead = bytes_ahead(job, n_blocks, next);
@@ -169,7 +171,8 @@ void scan_list(const SearchJob& job, int64_t list, int64_t next, Scan* const* sc
         __builtin_prefetch(best.rows + best.count, 1);
     }
     for (int64_t b = 0; b < n_blocks; b++, ahead += job.packed.block_bytes) {
-        uint32_t present = b + 1 < n_blocks || n_rows % kBlock == 0 ? ~0u : (1u << (n_rows % kBlock)) - 1;
+        uint32_t present = b + 1 < n_blocks || after == 0 ? ~0u : (1u << after) - 1;
+        if (b == 0) present &= ~0u << before;
         if (job.allowed) present &= job.allowed[first_block + b];
         const uint8_t* block = job.packed.blocks + (first_block + b) * job.packed.block_bytes;
         BlockSums sums[Q];

@@ -32,7 +32,11 @@ struct Lists {
     // and mean and variance of the biases.
     const float *energies, *bias_means, *bias_variances;  // (L,)
     const int64_t* rows;                                  // (L + 1,)  where each list's rows begin
-    const int64_t* blocks;                                // (L + 1,)  where each list's blocks begin
+    // (L + 1,)  where they begin among the places of blocks, 32 each; the last is the end of the last block. A list
+    // begins with a block of its own, or in that of the list before it.
+    const int64_t* places;
+
+    int64_t n_blocks() const { return places[count] / kBlock; }
 };
 
 // Plain and scaled codes lie in blocks that packing.py draws, and have at most 16 centers and scales a section.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pcpq.arrays import Float32Array, empty_lines
 from pcpq.packing import (
+    BLOCK,
     MOST_SECTIONS,
     Blocks,
     Bytes,
@@ -135,27 +136,24 @@ class Codebooks:
         scales = None if codes.scales is None else take_apart(codes.scales, m)
         return replace(codes, centers=take_apart(codes.centers, m), scales=scales)
 
-    def pack(
-        self, blocks: Blocks, lists: Lists, codes: Codes, bias_bytes: Bytes, loose: bool = False
-    ) -> PackedCodes:
-        """Shrunk codes of rows in list order; `loose` where blocks would hold few rows and much air."""
-        if loose or self.coding == "loose":
-            codes = self.expand(codes)
+    def pack(self, blocks: Blocks, lists: Lists, codes: Codes, bias_bytes: Bytes) -> PackedCodes:
+        """Shrunk codes of rows in list order."""
+        if self.coding == "loose":
             width = codes.centers.dtype.itemsize * codes.centers.shape[1]
             return PackedCodes(codes.centers.view(np.uint8).reshape(-1, width), codes.scales, bias_bytes)
-        n_lists, m = len(blocks.rows) - 1, self.model.layout.n_sections
-        packed = empty_lines((int(blocks.blocks[-1]), self._block_bytes()), np.uint8)
+        m, n_lists = self.model.layout.n_sections, len(blocks.rows) - 1
+        packed = empty_lines((blocks.count, self._block_bytes()), np.uint8)
         first = 0
         while first < n_lists:
-            # As many lists as make some rows, at least one.
+            # As many lists as make some rows, at least one; all of them where they share blocks.
             last = int(np.searchsorted(blocks.rows, blocks.rows[first] + PACKED_ROWS, side="right")) - 1
-            last = min(max(last, first + 1), n_lists)
+            last = n_lists if blocks.dense else min(max(last, first + 1), n_lists)
             some = slice(int(blocks.rows[first]), int(blocks.rows[last]))
             part = Blocks(
                 blocks.rows[first : last + 1] - blocks.rows[first],
-                blocks.blocks[first : last + 1] - blocks.blocks[first],
+                blocks.places[first : last + 1] - blocks.places[first],
             )
-            out = packed[blocks.blocks[first] : blocks.blocks[last]]
+            out = packed[blocks.places[first] // BLOCK : blocks.places[last] // BLOCK]
             if codes.scales is None:
                 out[:] = pack_plain(part, m, codes.centers[some], bias_bytes[some])
             else:
@@ -168,8 +166,7 @@ class Codebooks:
         """Shrunk codes and bias bytes again, rows in list order."""
         m = self.model.layout.n_sections
         if packed.biases is not None:
-            centers = packed.blocks.view(self.model.code_dtype).reshape(-1, m)
-            return self.shrink(Codes(centers, packed.scales)), packed.biases
+            return Codes(packed.blocks.view(self.model.code_dtype).reshape(-1, m), packed.scales), packed.biases
         centers, scales, biases = unpack(blocks, packed.blocks, m, self.coding == "scaled")
         return Codes(centers, scales), biases
 
@@ -177,7 +174,7 @@ class Codebooks:
         self, packed: PackedCodes, lists: Lists, reach: float, bias: tuple[float, float, bool]
     ) -> tuple[Any, ...]:
         """Codes of rows of these lists as the native search wants them."""
-        coding, m = "loose" if packed.loose else self.coding, self.model.layout.n_sections
+        coding, m = self.coding, self.model.layout.n_sections
         centers, scales = self._tables
         steps, step_units, largest_step = None, None, 0.0
         if coding == "scaled":

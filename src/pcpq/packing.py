@@ -1,7 +1,8 @@
 """Codes to blocks of 32 rows, as the scan reads them.
 
-A list's rows fill blocks of 32; its last block may hold fewer. Two sections share a byte, a the even one, b the
-odd one, row p of the block at byte p:
+A list's rows fill blocks of 32; its last block may hold fewer. Where lists have few rows, blocks are dense:
+they hold rows of several lists, one after the other. Two sections share a byte, a the even one, b the odd one,
+row p of the block at byte p:
 
     plain   for every pair of sections   32 bytes  centers   a | b << 4
             (the bias is two more sections, its low and its high digit; zeros fill up to four sections)
@@ -36,22 +37,33 @@ Number = TypeVar("Number", bound=np.generic)
 
 @dataclass(frozen=True)
 class Blocks:
-    """Where lists begin among rows and among blocks."""
+    """Where lists begin among rows, and among the places of blocks, 32 each."""
 
     rows: NDArray[np.int64]  # (L + 1,)
-    blocks: NDArray[np.int64]  # (L + 1,)
+    places: NDArray[np.int64]  # (L + 1,)  the last is the end of the last block
 
     @classmethod
-    def of(cls, counts: NDArray[np.int64]) -> Blocks:
-        """For lists of so many rows."""
+    def of(cls, counts: NDArray[np.int64], dense: bool = False) -> Blocks:
+        """For lists of so many rows; where `dense`, a list may begin in the block in which another ends."""
         rows = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        blocks = np.concatenate([[0], np.cumsum(-(-counts // BLOCK))]).astype(np.int64)
-        return cls(rows, blocks)
+        places = rows.copy() if dense else np.concatenate([[0], np.cumsum(_whole_blocks(counts))])
+        places[-1] = _whole_blocks(places[-1])
+        return cls(rows, places.astype(np.int64))
 
-    def places(self) -> NDArray[np.int64]:
-        """(n,) the place, 32 a block, of every row in list order."""
+    @property
+    def dense(self) -> bool:
+        """Whether lists share blocks."""
+        return bool(np.array_equal(self.rows[:-1], self.places[:-1]))
+
+    @property
+    def count(self) -> int:
+        """How many blocks."""
+        return int(self.places[-1]) // BLOCK
+
+    def row_places(self) -> NDArray[np.int64]:
+        """(n,) the place of every row in list order."""
         counts = np.diff(self.rows)
-        return np.arange(self.rows[-1]) + np.repeat(BLOCK * self.blocks[:-1] - self.rows[:-1], counts)
+        return np.arange(self.rows[-1]) + np.repeat(self.places[:-1] - self.rows[:-1], counts)
 
     def mask(self, chosen: NDArray[np.bool_]) -> NDArray[np.uint32]:
         """(n_blocks,) of (n,) rows in list order: a bit a row, a word a block."""
@@ -62,14 +74,18 @@ class Blocks:
     def bits(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
         """Word and bit of rows in such a mask."""
         lists = np.searchsorted(self.rows, rows, side="right") - 1
-        within = rows - self.rows[lists]
-        return self.blocks[lists] + within // BLOCK, np.uint32(1) << (within % BLOCK).astype(np.uint32)
+        places = rows - self.rows[lists] + self.places[lists]
+        return places // BLOCK, np.uint32(1) << (places % BLOCK).astype(np.uint32)
 
     def spread(self, values: NDArray[Number]) -> NDArray[Number]:
         """(n, ...) rows in list order to (n_blocks, 32, ...), zeros where no row is."""
-        out = np.zeros((int(self.blocks[-1]) * BLOCK, *values.shape[1:]), values.dtype)
-        out[self.places()] = values
+        out = np.zeros((int(self.places[-1]), *values.shape[1:]), values.dtype)
+        out[self.row_places()] = values
         return out.reshape(-1, BLOCK, *values.shape[1:])
+
+
+def _whole_blocks(places: NDArray[np.int64]) -> NDArray[np.int64]:
+    return -(-places // BLOCK) * BLOCK
 
 
 def pair_up(values: Bytes) -> Bytes:
@@ -97,7 +113,7 @@ def pack_plain(blocks: Blocks, n_sections: int, centers: Bytes, biases: Bytes) -
         columns[:, last + 1] = biases >> 4
     else:
         columns[:, last] = biases
-    return _by_column(blocks, columns).reshape(int(blocks.blocks[-1]), -1)
+    return _by_column(blocks, columns).reshape(blocks.count, -1)
 
 
 def pack_scaled(
@@ -123,7 +139,7 @@ def _by_column(blocks: Blocks, columns: Bytes) -> Bytes:
 
 def unpack(blocks: Blocks, packed: Bytes, n_sections: int, scaled: bool) -> tuple[Bytes, Bytes | None, Bytes]:
     """Pairs of centers, pairs of scales or None, and (n,) bias bytes, rows in list order."""
-    places = blocks.places()
+    places = blocks.row_places()
     block, lane = places // BLOCK, places % BLOCK
     n_pairs, last = (n_sections + 1) // 2, n_sections // 2
     if scaled:

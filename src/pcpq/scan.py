@@ -24,7 +24,7 @@ from pcpq.trained import Trained
 
 # Queries a thread takes at once; the native code shares the reading of codes among them.
 QUERIES_TOGETHER = 1024
-# Blocks with fewer rows than this would be mostly air: such a segment's rows lie one after the other.
+# Blocks with fewer rows than this would be mostly air: such a segment's lists share blocks.
 LEAST_ROWS_A_BLOCK = 8
 
 
@@ -67,10 +67,9 @@ class Segment:
         """Sort rows by list, where they lie, and pack their codes."""
         rows.sort_by_list()
         n_lists = len(trained.partition)
-        blocks = Blocks.of(np.bincount(rows.lists, minlength=n_lists).astype(np.int64))
-        codes = Codes(rows.centers, rows.scales)
-        loose = len(rows) < LEAST_ROWS_A_BLOCK * n_lists
-        packed = trained.codebooks.pack(blocks, rows.lists, codes, rows.bias_bytes, loose)
+        counts = np.bincount(rows.lists, minlength=n_lists).astype(np.int64)
+        blocks = Blocks.of(counts, dense=len(rows) < LEAST_ROWS_A_BLOCK * n_lists)
+        packed = trained.codebooks.pack(blocks, rows.lists, Codes(rows.centers, rows.scales), rows.bias_bytes)
         judged_by = (rows.gains, rows.biases, rows.kept, rows.units, rows.ids)
         return cls(trained, blocks, packed, spread, *judged_by, names, attributes)
 
@@ -166,7 +165,7 @@ class Segment:
         # Bases by rounded centers may be larger than by the centers themselves.
         largest, largest_offset = 2.0 * coarse.longest, float(np.abs(partition.offsets).max())
         shapes = self.spread.shapes(np.diff(self.blocks.rows), trained.dimensions)
-        places = (self.blocks.rows, self.blocks.blocks)
+        places = (self.blocks.rows, self.blocks.places)
         centers = coarse.arguments(exact=keep == "none" or coarse.is_rough(shapes[0]))
         lists = (centers, partition.spreads, partition.offsets, largest, largest_offset, shapes, *places)
 

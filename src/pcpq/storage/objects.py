@@ -157,6 +157,7 @@ def write_segment(path: Path, segment: Segment) -> FileEntry:
     whole = [part for part in ("ids", "text", "text_ends", "text_hashes") if part in large]
     about = {
         "rows_a_page": rows_a_page,
+        "dense": segment.blocks.dense,
         "reach": segment.spread.reach,
         "residuals": segment.spread.residuals,
         "checks": {part: checksum(array) for part, array in small.items()},
@@ -173,9 +174,9 @@ def read_segment(directory: Path, entry: FileEntry, name: str, trained: Trained)
     n_lists, keep = len(trained.partition), trained.keep
     with reading(tensors.path):
         counts = tensors.shaped("counts", "U32", (n_lists,)).astype(np.int64)
-        blocks, n = Blocks.of(counts), int(counts.sum())
+        blocks, n = Blocks.of(counts, bool(about["dense"])), int(counts.sum())
         loose = tensors.get("code_biases") is not None
-        codes = tensors.shaped("codes", "U8", (n if loose else int(blocks.blocks[-1]), None))
+        codes = tensors.shaped("codes", "U8", (n if loose else blocks.count, None))
         scales = tensors.get("code_scales")
         if scales is not None and (len(scales) != n or scales.ndim != 2):
             raise FormatError(f"{tensors.path}: code_scales has shape {scales.shape} for {n} rows")
@@ -250,7 +251,7 @@ def guard_of(segment: Segment, path: str, rows_a_page: int, *checks: NDArray[np.
     columns = [packed.scales, packed.biases, *(getattr(segment, column) for column in ROW_COLUMNS)]
     by_row = [_by_row(column, n) for column in columns if column is not None]
     by_block, by_row = ([], codes + by_row) if packed.loose else (codes, by_row)
-    places = (segment.blocks.rows, segment.blocks.blocks)
+    places = (segment.blocks.rows, segment.blocks.places)
     return _core.Guard(path, *places, by_block, by_row, _by_row(segment.kept, n), rows_a_page, *checks)
 
 

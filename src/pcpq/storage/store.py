@@ -184,7 +184,7 @@ class Store:
                 raise FormatError(f"{self.directory}: {stored.count} of {len(segment)} rows are there")
             return Part.whole(segment)
         tensors = Tensors(self.directory, stored.live)
-        live = tensors.shaped("words", "U32", (int(segment.blocks.blocks[-1]),))
+        live = tensors.shaped("words", "U32", (segment.blocks.count,))
         tensors.check("words", tensors.metadata.get("check"))
         part = Part(segment, stored.count, live)
         if part.only(segment.every_row).count != stored.count:
