@@ -1,7 +1,8 @@
 # make demo   the main job on the bundled word vectors
 # make test   everything the tests need, and the tests
 # make lint   ruff, mypy, clang-format, the native stub
-# make symbols sanitize stub bench
+# make torture  the hard tests of storage, in full
+# make symbols sanitize stub
 #
 # Each creates a virtual environment in .venv and installs what it needs there.
 
@@ -16,10 +17,12 @@ KERNEL_TESTS = tests/test_kernels.py tests/test_clustering.py tests/test_encoder
                tests/test_codebooks.py::test_everything_judged_in_float32_is_brute_force \
                tests/test_codebooks.py::test_a_guessed_threshold_changes_no_answer \
                tests/test_codebooks.py::test_rows_are_permuted_in_place
+TORTURE_TESTS = tests/test_kills.py tests/test_faults.py tests/test_corruption.py tests/test_snapshot.py \
+                tests/test_load.py
 # The sanitizer holds freed memory back to catch its use.
 UNSANITIZED = --deselect tests/test_index.py::test_memory_does_not_grow_over_100_000_searches
 
-.PHONY: demo test lint symbols sanitize stub format clean
+.PHONY: demo test lint symbols sanitize torture stub format clean
 
 demo: $(VENV)/.package
 	$(BIN)/python -m pcpq.demo
@@ -45,6 +48,14 @@ sanitize: $(VENV)/.test
 	PYTHONPATH=$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	    LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	    $(BIN)/python -m pytest -p no:cacheprovider $(KERNEL_TESTS) $(UNSANITIZED)
+
+# What tests do in a small form, in full: a thousand kills, every bit flipped, two minutes of load on a million vectors,
+# ten minutes of fuzzing.
+torture: $(VENV)/.test
+	PCPQ_TORTURE=1 $(BIN)/python -m pytest -v $(TORTURE_TESTS)
+	$(BIN)/pip install --quiet atheris
+	mkdir -p build/corpus
+	$(BIN)/python tests/fuzz/fuzz_loader.py build/corpus tests/fuzz/corpus -max_total_time=600 -timeout=30
 
 stub: $(VENV)/.package $(VENV)/.dev
 	$(BIN)/python tools/native_stub.py

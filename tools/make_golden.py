@@ -1,0 +1,68 @@
+"""Write the stored indexes that every later version must open: python tools/make_golden.py tests/golden
+
+Once a format version is released its files stay as they are; run this for a new version only.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import pcpq
+from pcpq.storage.manifest import VERSION
+
+N, D = 300, 6
+
+
+def vectors() -> np.ndarray:
+    """The same in every version of NumPy."""
+    numbers = np.arange((N + 10) * D, dtype=np.float64).reshape(-1, D)
+    return np.sin(numbers * 12.9898 + 78.233).astype(np.float32)
+
+
+def indexes() -> dict[str, pcpq.Index]:
+    """One of every kind of file."""
+    rows = vectors()
+    words = [f"wörd-{i}" for i in range(N)]
+    plain = pcpq.build(rows[:N], metric="cosine", n_lists=5)
+    plain.add(rows[:7] + 0.01)
+    plain.remove([3, 250, 303])
+    scaled = pcpq.build(
+        rows[:N], words, metric="dot", keep=None, n_lists=4, attributes={"number": np.arange(N), "word": words}
+    )
+    exact = pcpq.build(
+        rows[:N],
+        metric="euclidean",
+        keep="float32",
+        n_lists=3,
+        codebooks="per_list",
+        rotation="random",
+        quantizer=pcpq.PCPQ(section_size=3, n_centers=8),
+    )
+    return {"plain": plain, "scaled": scaled, "exact": exact}
+
+
+def answers(index: pcpq.Index) -> dict[str, Any]:
+    """What it answers; 9 digits tell one float32 from the next."""
+    found = index.search(vectors()[-5:], k=6, probes=2, rerank=30)
+    return {
+        "ids": found.ids.tolist(),
+        "scores": [[float(f"{score:.9g}") for score in row] for row in found.scores],
+    }
+
+
+def main() -> None:
+    """Write them all."""
+    folder = Path(sys.argv[1]) / f"v{VERSION}"
+    for name, index in indexes().items():
+        index.save(folder / name)
+        (folder / name / "lock").unlink()
+        (folder / f"{name}.json").write_text(json.dumps(answers(index), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
