@@ -17,8 +17,8 @@ KERNEL_TESTS = tests/test_kernels.py tests/test_clustering.py tests/test_encoder
                tests/test_codebooks.py::test_everything_judged_in_float32_is_brute_force \
                tests/test_codebooks.py::test_a_guessed_threshold_changes_no_answer \
                tests/test_codebooks.py::test_rows_are_permuted_in_place
-TORTURE_TESTS = tests/test_kills.py tests/test_faults.py tests/test_corruption.py tests/test_snapshot.py \
-                tests/test_load.py
+TORTURE_TESTS = tests/test_kills.py tests/test_faults.py tests/test_corruption.py tests/test_storage.py \
+                tests/test_snapshot.py tests/test_load.py
 # The sanitizer holds freed memory back to catch its use.
 UNSANITIZED = --deselect tests/test_index.py::test_memory_does_not_grow_over_100_000_searches
 

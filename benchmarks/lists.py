@@ -16,7 +16,7 @@ import numpy as np
 from common import UNIT_NORM, Data, data_folder, default_metric, environment, load, save
 
 from pcpq import partition
-from pcpq.index import default_lists
+from pcpq.fitting import default_lists
 
 RECALLS = (0.92, 0.96, 0.985)
 TRAININGS = {"equal weight": 0.0, "crowding": partition.CROWDING}

@@ -186,8 +186,8 @@ public:
     }
 
     void search(Array<const float, 2> queries, int64_t probes, int64_t rerank, Array<int64_t, 2> out_ids,
-                Array<float, 2> out_scores, Maybe<const uint32_t, 1> allowed, float share, Maybe<int64_t, 2> out_counts,
-                Maybe<double, 1> out_seconds) const {
+                Array<double, 2> out_scores, Maybe<const uint32_t, 1> allowed, float share,
+                Maybe<int64_t, 2> out_counts, Maybe<double, 1> out_seconds) const {
         const size_t n = queries.shape(0);
         SearchJob job = job_of(queries.data(), n, probes, rerank, out_ids.shape(1), out_ids.data(), out_scores.data());
         job.allowed = data_or_null(allowed);
@@ -220,11 +220,12 @@ public:
             for (float& x : scaled) x *= 1.0f / query_unit_;
         const double length = length_range(scaled.data(), 1, d, unit_length_ ? scaled.data() : nullptr).first;
         if (!(length > kSmallestHandy && length < kLargestHandy)) return false;
-        float* scores = out_scores.data();
-        pcpq::search(job_of(scaled.data(), 1, probes, rerank, k, out_ids.data(), scores));
+        std::vector<double> exact(k);
+        pcpq::search(job_of(scaled.data(), 1, probes, rerank, k, out_ids.data(), exact.data()));
         for (size_t i = 0; i < k; i++) {
-            if (kept_.euclidean) scores[i] = scores[i] < 0.0f ? -scores[i] : 0.0f;
-            scores[i] = scores[i] * row_unit_ * query_unit_;
+            auto score = static_cast<float>(exact[i]);
+            if (kept_.euclidean) score = score < 0.0f ? -score : 0.0f;
+            out_scores.data()[i] = score * row_unit_ * query_unit_;
         }
         return out_ids.data()[k - 1] >= 0;
     }
@@ -244,7 +245,7 @@ private:
     const Guard* guard_;
 
     SearchJob job_of(const float* queries, size_t n, int64_t probes, int64_t rerank, size_t k, int64_t* ids,
-                     float* scores) const {
+                     double* scores) const {
         const auto wanted = static_cast<int64_t>(k);
         require(probes > 0 && rerank >= wanted && wanted > 0, "probes, rerank or k is out of range");
         return {guard_, lists_, packed_, kept_,   turn_, nullptr, 1.0f,    static_cast<int64_t>(n),

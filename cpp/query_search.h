@@ -253,8 +253,7 @@ public:
         judged.choose(n, k, rows_.data(), job.kept.ids);
         for (int64_t i = 0; i < job.k; i++) {
             job.ids[q * job.k + i] = i < k ? judged.best[i].id : -1;
-            job.scores[q * job.k + i] =
-                i < k ? static_cast<float>(judged.best[i].score) : -std::numeric_limits<float>::infinity();
+            job.scores[q * job.k + i] = i < k ? judged.best[i].score : -std::numeric_limits<double>::infinity();
         }
         if (!job.counts) return;
         int64_t scanned = 0;

@@ -145,7 +145,7 @@ struct SearchJob {
     int64_t n_queries, probes, rerank, k;
     const float* queries;  // (n_queries, d)
     int64_t* ids;          // (n_queries, k)  out, -1 where there is none
-    float* scores;         // (n_queries, k)  out, larger is better
+    double* scores;        // (n_queries, k)  out, larger is better
     int64_t* counts;       // (n_queries, 3)  out: lists probed, rows scanned, candidates judged; or null
     double* seconds;       // (4,)  added to: ranking lists, tables, scan, judging; or null
 };

@@ -8,6 +8,7 @@ import pcpq
 ORDER = [
     "_core",
     "errors",
+    "once",
     "arrays",
     "parallel",
     "streams",
@@ -33,6 +34,7 @@ ORDER = [
     "rerank",
     "rows",
     "trained",
+    "fitting",
     "scan",
     "snapshot",
     "lookup",

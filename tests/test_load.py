@@ -1,4 +1,4 @@
-"""Additions, removals and searches at the same time, at a rate. PCPQ_TORTURE=1: a million vectors, two minutes."""
+"""Additions, removals and searches at the same time, at a rate; PCPQ_TORTURE=1: a million, two minutes."""
 
 import os
 import threading

@@ -16,6 +16,7 @@ codebooks.py   one quantizer for all lists, or one for each
 rerank.py      vectors kept to judge candidates by
 rows.py        encoded vectors while they are gathered and sorted
 trained.py     what fit learns, and how vectors become rows by it
+fitting.py     what an index is trained on
 scan.py        segments: the arrays that a search reads, and its native call
 snapshot.py    segments, and what is still there of them
 lookup.py      vectors and attributes by id

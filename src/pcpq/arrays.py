@@ -141,10 +141,15 @@ def unit_rows(vectors: FloatArray, name: str, first_row: int) -> Float32Array:
 
 
 def integer_ids(ids: Any) -> NDArray[Any]:
-    """Ids as an array, or a ValueError if they are not integers; none at all may be of any type."""
+    """Ids as an array, or a ValueError if they are not integers; none at all may be of any type.
+
+    What is too large for an id is -1, which is none either.
+    """
     given = np.asarray(ids)
     if given.size and given.dtype.kind not in "iu":
         raise ValueError(f"ids have dtype {given.dtype}; expected integers")
+    if given.dtype == np.uint64:  # which NumPy compares with int64 as floats
+        return np.where(given < 2**63, given, 2**64 - 1).astype(np.uint64).view(np.int64)
     return given
 
 

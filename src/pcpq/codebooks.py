@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.arrays import Float32Array, empty_lines
+from pcpq.once import once
 from pcpq.packing import (
     BLOCK,
     MOST_SECTIONS,
@@ -142,7 +142,7 @@ class Codebooks:
             width = codes.centers.dtype.itemsize * codes.centers.shape[1]
             return PackedCodes(codes.centers.view(np.uint8).reshape(-1, width), codes.scales, bias_bytes)
         m, n_lists = self.model.layout.n_sections, len(blocks.rows) - 1
-        packed = empty_lines((blocks.count, self._block_bytes()), np.uint8)
+        packed = empty_lines((blocks.count, self.block_bytes), np.uint8)
         first = 0
         while first < n_lists:
             # As many lists as make some rows, at least one; all of them where they share blocks.
@@ -204,9 +204,10 @@ class Codebooks:
             return (scales, None, None) if self.model.scales is not None else (None, scales, None)
         models = [quantizer.model_ for quantizer in self.quantizers]
         levels = np.stack([model.vector_levels for model in models if model.vector_levels is not None])
-        return None, None, levels[lists if len(levels) > 1 else 0, scales[:, 0]]
+        numbers = np.minimum(scales[:, 0], levels.shape[1] - 1)  # files may lie
+        return None, None, levels[lists if len(levels) > 1 else 0, numbers]
 
-    @cached_property
+    @once
     def _tables(self) -> tuple[Float32Array, Float32Array | None]:
         """(B, m, D, k) centers and (B, m, s) scales of every codebook, zeros up to sixteen."""
         models = [quantizer.model_ for quantizer in self.quantizers]
@@ -223,7 +224,7 @@ class Codebooks:
                 book[:, : model.scales.shape[1]] = model.scales
         return centers, scales
 
-    @cached_property
+    @once
     def _steps(self) -> tuple[NDArray[np.int8], Float32Array, float]:
         """(B, m, 16) scales in steps, their (B, m) units, and the largest step."""
         found = [scale_steps(q.model_.scales) for q in self.quantizers if q.model_.scales is not None]
@@ -236,7 +237,9 @@ class Codebooks:
         sums: NDArray[np.int64] = steps[books, np.arange(scales.shape[1]), scales].sum(axis=1, dtype=np.int64)
         return sums
 
-    def _block_bytes(self) -> int:
+    @property
+    def block_bytes(self) -> int:
+        """What a block of codes takes."""
         m = self.model.layout.n_sections
         return (m + 1) // 2 * 64 + 96 if self.coding == "scaled" else -(-(m + 2) // 4) * 64
 

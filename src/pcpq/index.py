@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -13,17 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq import _core
 from pcpq.arrays import (
     Float32Array,
     Ids,
 )
 from pcpq.codebooks import CODEBOOKS
-from pcpq.errors import NotFittedError
+from pcpq.errors import FormatError, NotFittedError
+from pcpq.fitting import METRICS, train, training_rows
 from pcpq.lookup import attributes_of, statistics, vectors_of
+from pcpq.names import is_id
 from pcpq.parallel import available_threads
-from pcpq.partition import ROWS_A_LIST
-from pcpq.quantizers import PQ, QPCPQ, Quantizer
+from pcpq.quantizers import Quantizer
 from pcpq.quantizers.options import whole_number
 from pcpq.refit import sample_of
 from pcpq.rerank import KEEPS
@@ -32,16 +31,12 @@ from pcpq.rows import RowsBuilder
 from pcpq.search import Result, as_returned, ask, explain, find, find_one, find_range, make_plan
 from pcpq.snapshot import Snapshot
 from pcpq.state import State
-from pcpq.storage.objects import quantizer_settings
+from pcpq.storage.files import reading
+from pcpq.storage.manifest import MANIFEST, Manifest
+from pcpq.storage.objects import quantizer_of, quantizer_settings
 from pcpq.storage.store import Store
-from pcpq.streams import Sample, Stream
+from pcpq.streams import Stream
 from pcpq.trained import Trained
-
-METRICS = ("dot", "cosine", "euclidean")
-# Rows to train on: where lists need fewer, and where nobody knows how many vectors there will be.
-LEAST_TRAINING_ROWS = 65_536
-TRAINING_ROWS = 1 << 18
-LEAST_ROWS_A_LIST = 8
 
 Progress = Callable[[int, int | None], None]
 
@@ -92,10 +87,9 @@ class Index:
         """Learn lists and codes from a sample of the vectors; `expected` is how many will be added."""
         stream = Stream.of(vectors)
         n = stream.length if expected is None else expected
-        n_lists = self.n_lists or (None if n is None else default_lists(n))
-        wanted = TRAINING_ROWS if n_lists is None else max(LEAST_TRAINING_ROWS, ROWS_A_LIST * n_lists)
         generator = np.random.default_rng(self.seed)
-        self._state = State(self._train(stream.sample(wanted, generator), n_lists, generator, threads))
+        sample = stream.sample(training_rows(self, n), generator)
+        self._state = State(train(self, sample, n, generator, threads))
         return self
 
     def add(
@@ -158,13 +152,12 @@ class Index:
         if self.keep is None:
             raise ValueError("an index that keeps no vectors has nothing to learn from; build it anew")
 
-        def train(snapshot: Snapshot) -> Trained:
-            generator = np.random.default_rng(self.seed)
-            n_lists = self.n_lists or default_lists(len(snapshot))
-            wanted = max(LEAST_TRAINING_ROWS, ROWS_A_LIST * n_lists)
-            return self._train(sample_of(snapshot, wanted, generator), n_lists, generator, threads)
+        def train_again(snapshot: Snapshot) -> Trained:
+            generator, n = np.random.default_rng(self.seed), len(snapshot)
+            sample = sample_of(snapshot, training_rows(self, n), generator)
+            return train(self, sample, n, generator, threads)
 
-        return self._fitted().refit(train, threads)
+        return self._fitted().refit(train_again, threads)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a directory; an index that is there already is replaced, whole or not at all."""
@@ -188,7 +181,7 @@ class Index:
         manifest, snapshot = store.load()
         if before is not None and manifest.generation == before.generation:
             return False
-        self._fitted().show(snapshot, manifest.kind, manifest.next_id)
+        self._show(store, manifest, snapshot)
         return True
 
     def verify(self) -> None:
@@ -303,7 +296,7 @@ class Index:
 
     def __contains__(self, some_id: Any) -> bool:
         state = self._state
-        if state is None or isinstance(some_id, str) != (state.kind == "str"):
+        if state is None or not is_id(some_id, state.kind):
             return False
         return any((rows >= 0).any() for rows in state.snapshot.find([some_id]))
 
@@ -351,44 +344,25 @@ class Index:
             raise ValueError("this index is in memory only: save it, or open one with mode='a'")
         return self._store
 
+    def _show(self, store: Store, manifest: Manifest, snapshot: Snapshot) -> None:
+        """What a store holds, which may be another index than before."""
+        settings, path, trained = dict(manifest.settings), store.directory / MANIFEST, snapshot.trained
+        with reading(path):
+            if settings.get("quantizer") is not None:
+                settings["quantizer"] = quantizer_of(settings["quantizer"], path)
+            vars(self).update(vars(Index(**settings)) | {"_store": store, "_state": self._state})
+            if (self.metric, self.keep) != (trained.metric, trained.keep):
+                raise FormatError(
+                    f"{path}: {self.metric}, {self.keep}; trained for {trained.metric}, {trained.keep}"
+                )
+        state = self._state or State(trained)
+        state.show(snapshot, manifest.kind, manifest.next_id)
+        self._state = state
+
     def _settings(self) -> dict[str, Any]:
         names = ("metric", "n_lists", "rotation", "codebooks", "keep", "seed")
         quantizer = None if self.quantizer is None else quantizer_settings(self.quantizer)
         return {name: getattr(self, name) for name in names} | {"quantizer": quantizer}
-
-    def _train(
-        self, sample: Sample, n_lists: int | None, generator: np.random.Generator, threads: int | None
-    ) -> Trained:
-        if self.n_lists is None:
-            n_lists = min(n_lists or default_lists(len(sample)), max(1, len(sample) // LEAST_ROWS_A_LIST))
-        trained = Trained.fit(
-            sample,
-            metric=self.metric,
-            keep=self.keep,
-            n_lists=n_lists or 1,
-            quantizer=self._new_quantizer(sample.dimensions, threads),
-            rotation=self.rotation,
-            codebooks=self.codebooks,
-            generator=generator,
-            threads=threads,
-        )
-        _core.release_memory()
-        return trained
-
-    def _new_quantizer(self, dimensions: int, threads: int | None) -> Quantizer:
-        quantizer = self.quantizer
-        if quantizer is None:
-            size = min(2, dimensions)
-            quantizer = QPCPQ(section_size=size) if self.keep is None else PQ(section_size=size)
-        # The scan has a bias along the vector; distances have one of their own.
-        bias = False if self.metric == "euclidean" else "auto"
-        parameters = quantizer.get_params() | {"gain": False, "bias": bias, "threads": threads}
-        return type(quantizer)(**parameters)
-
-
-def default_lists(n: int) -> int:
-    """Twice the root of the number of vectors."""
-    return max(1, round(2 * math.sqrt(n)))
 
 
 def as_given(kind: str | None, snapshot: Snapshot, ids: Ids) -> NDArray[Any]:

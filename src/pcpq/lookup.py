@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.arrays import Float32Array
+from pcpq.names import as_asked
 from pcpq.snapshot import Snapshot
 
 
 def vectors_of(snapshot: Snapshot, ids: Any) -> Float32Array:
     """(n, d) as kept, or decoded where nothing is, in the user's units."""
-    wanted = np.atleast_1d(np.asarray(ids))
+    wanted = as_asked(ids)
     found = np.empty((len(wanted), snapshot.trained.dimensions), np.float32)
     missing = np.ones(len(wanted), bool)
     for part, rows in zip(snapshot.parts, snapshot.find(wanted), strict=True):
@@ -28,7 +29,7 @@ def vectors_of(snapshot: Snapshot, ids: Any) -> Float32Array:
 
 def attributes_of(snapshot: Snapshot, ids: Any) -> Any:
     """A table with a row for every id."""
-    wanted = np.atleast_1d(np.asarray(ids))
+    wanted = as_asked(ids)
     table, places, first = snapshot.attributes(), np.full(len(wanted), -1, np.intp), 0
     for part, rows in zip(snapshot.parts, snapshot.find(wanted), strict=True):
         there = rows >= 0

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.arrays import Ids, as_ids, refuse_duplicates
+from pcpq.once import once
 from pcpq.packing import Bytes
 
 KINDS = ("int", "str")
@@ -81,11 +81,11 @@ class Names:
         text = self.text[np.arange(lengths.sum()) + np.repeat(starts - (ends - lengths), lengths)]
         return Names(text, ends, self.hashes[places])
 
-    @cached_property
+    @once
     def _by_hash(self) -> NDArray[np.intp]:
         return np.argsort(self.hashes, kind="stable")
 
-    @cached_property
+    @once
     def _sorted_hashes(self) -> NDArray[np.uint64]:
         return self.hashes[self._by_hash]
 
@@ -107,6 +107,18 @@ def kind_of(ids: Any) -> str:
     return "str" if isinstance(first, str) else "int"
 
 
+def is_id(value: Any, kind: str | None) -> bool:
+    """Whether a value can be an id of this kind."""
+    if kind == "str":
+        return isinstance(value, str)
+    return isinstance(value, (int, np.integer)) and 0 <= int(value) < 2**63
+
+
+def as_asked(ids: Any) -> NDArray[Any]:
+    """(n,) ids to look for, words as they are: NumPy's own would lose what ends in zeros."""
+    return np.atleast_1d(np.array(as_words(ids), object) if kind_of(ids) == "str" else np.asarray(ids))
+
+
 def as_words(ids: Any, count: int | None = None) -> list[str]:
     """Ids that are words, so many if that is said, or a ValueError."""
     words: list[str] = np.atleast_1d(np.asarray(ids, dtype=object)).tolist()
@@ -126,6 +138,8 @@ def new_ids(ids: Any, count: int, kind: str | None, next_number: int) -> tuple[I
     given = "int" if ids is None else kind_of(ids)
     if kind is not None and given != kind:
         raise ValueError(f"ids are {given}, but those of the index are {kind}; an index has one kind")
+    if ids is None and next_number + count > 2**63:
+        raise ValueError(f"no numbers are left after {next_number - 1}; give ids")
     if given == "int":
         numbers = np.arange(next_number, next_number + count) if ids is None else as_ids(ids, count)
         refuse_duplicates(numbers)

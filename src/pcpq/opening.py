@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from pcpq.index import Index, Progress
-from pcpq.state import State
-from pcpq.storage.manifest import MANIFEST
-from pcpq.storage.objects import quantizer_of, reading
 from pcpq.storage.store import Store
 from pcpq.streams import Stream
 
@@ -46,14 +43,8 @@ def open_index(path: str | os.PathLike[str], mode: str = "r") -> Index:
     directory = Path(path)
     store = Store.writable(directory) if mode == "a" else Store(directory)
     try:
-        manifest, snapshot = store.load()
-        settings = dict(manifest.settings)
-        with reading(directory / MANIFEST):
-            if settings.get("quantizer") is not None:
-                settings["quantizer"] = quantizer_of(settings["quantizer"], directory / MANIFEST)
-            index = Index(**settings)
-        index._store, index._state = store, State(snapshot.trained)
-        index._state.show(snapshot, manifest.kind, manifest.next_id)
+        index = Index(metric="dot")  # whatever: the manifest says
+        index._show(store, *store.load())
     except BaseException:
         store.close()
         raise

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.arrays import Float32Array, batches, slices
+from pcpq.once import once
 from pcpq.parallel import available_threads, map_threads
 
 # Rows a list is trained on: with half as many, a search scans more rows for the same recall.
@@ -58,13 +58,13 @@ class Partition:
     def __len__(self) -> int:
         return len(self.centers)
 
-    @cached_property
+    @once
     def middle(self) -> Float32Array:
         """(d,) what the centers have in common."""
         middle: Float32Array = self.centers.mean(axis=0)
         return middle
 
-    @cached_property
+    @once
     def around(self) -> Float32Array:
         """(L, d) the centers as seen from their middle."""
         return self.centers - self.middle

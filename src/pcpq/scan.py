@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -15,6 +14,7 @@ from pcpq.arrays import Float32Array, Ids, slices
 from pcpq.attributes import Attributes
 from pcpq.codebooks import PackedCodes
 from pcpq.names import Names
+from pcpq.once import once
 from pcpq.packing import Blocks
 from pcpq.parallel import available_threads, map_threads
 from pcpq.quantizers.codes import Codes
@@ -22,6 +22,8 @@ from pcpq.rerank import read_rows
 from pcpq.rows import Rows, Spread
 from pcpq.trained import Trained
 
+# Before they are rounded: parts are merged by these.
+Scores = NDArray[np.float64]
 # Queries a thread takes at once; the native code shares the reading of codes among them.
 QUERIES_TOGETHER = 1024
 # Blocks with fewer rows than this would be mostly air: such a segment's lists share blocks.
@@ -149,14 +151,14 @@ class Segment:
             raise AssertionError("numbers have no words")
         return self.names[int(np.searchsorted(self.ids, number, sorter=self.by_id))]
 
-    @cached_property
+    @once
     def by_id(self) -> NDArray[np.int32]:
         """(n,) rows in the order of their numbers."""
         if self.guard is not None:
             self.guard.ids()
         return np.argsort(self.ids).astype(np.int32)
 
-    @cached_property
+    @once
     def searcher(self) -> Any:
         """Lists, codes and kept vectors in native hands."""
         trained, partition = self.trained, self.trained.partition
@@ -195,14 +197,14 @@ class Segment:
         threads: int | None,
         counts: Ids | None = None,
         seconds: NDArray[np.float64] | None = None,
-    ) -> tuple[Float32Array, Ids]:
+    ) -> tuple[Scores, Ids]:
         """Scores, larger is better, and ids, a query a row.
 
         `counts` (n, 3) becomes lists probed, rows scanned and candidates judged; `seconds` (4,) gains the time
         of each stage; with one thread only.
         """
         n = len(queries)
-        scores, ids = np.empty((n, k), np.float32), np.empty((n, k), np.int64)
+        scores, ids = np.empty((n, k), np.float64), np.empty((n, k), np.int64)
         native = self.searcher.search
         if n == 1 or counts is not None:
             native(queries, probes, rerank, ids, scores, allowed.mask, allowed.share, counts, seconds)

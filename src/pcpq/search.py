@@ -21,7 +21,7 @@ from pcpq.arrays import (
 )
 from pcpq.names import as_words, kind_of
 from pcpq.quantizers.options import whole_number
-from pcpq.scan import Allowed, Asked, Segment
+from pcpq.scan import Allowed, Asked, Scores, Segment
 from pcpq.snapshot import Snapshot
 from pcpq.trained import Trained
 
@@ -156,8 +156,9 @@ def ask(trained: Trained, queries: Any) -> Asked:
     return Asked(working_rows(queries, unit, "queries"), unit)
 
 
-def as_returned(trained: Trained, scores: Float32Array, unit: float) -> Float32Array:
+def as_returned(trained: Trained, exact: Scores, unit: float) -> Float32Array:
     """Scores in the user's units; squared distances where the metric is one."""
+    scores = exact.astype(np.float32)
     if trained.euclidean:
         scores = np.maximum(-scores, 0)
     if trained.unit * unit != 1.0:
@@ -196,7 +197,7 @@ def find(
     plan: Plan,
     counts: Ids | None = None,
     seconds: NDArray[np.float64] | None = None,
-) -> tuple[Float32Array, Ids]:
+) -> tuple[Scores, Ids]:
     """(n, k) scores, larger is better, and ids; `counts` and `seconds` as in Snapshot.search, for one query.
 
     Queries that come back short are asked again, in twice as many lists each time: lists may be small, and a
@@ -247,12 +248,12 @@ def explain(snapshot: Snapshot, query: Any, k: int, **options: Any) -> dict[str,
 
 def find_range(
     snapshot: Snapshot, asked: Asked, plan: Plan, least: float
-) -> tuple[NDArray[np.int64], Float32Array, Ids]:
+) -> tuple[NDArray[np.int64], Scores, Ids]:
     """Everything that scores `least` or more among the lists probed: limits, scores and ids as in Faiss.
 
     Looks for ever more results until the last of them falls short.
     """
-    found: list[tuple[Float32Array, Ids]] = [(np.empty(0, np.float32), np.empty(0, np.int64))] * len(asked.rows)
+    found: list[tuple[Scores, Ids]] = [(np.empty(0), np.empty(0, np.int64))] * len(asked.rows)
     open_queries, k = np.arange(len(asked.rows)), min(RANGE_START, plan.n_allowed)
     while len(open_queries) and k > 0:
         some = Asked(asked.rows[open_queries], asked.unit)
@@ -269,6 +270,6 @@ def find_range(
     return limits, np.concatenate([part[0] for part in found]), np.concatenate([part[1] for part in found])
 
 
-def nothing(n: int, k: int) -> tuple[Float32Array, Ids]:
+def nothing(n: int, k: int) -> tuple[Scores, Ids]:
     """What is returned where nothing can be found."""
-    return np.full((n, k), -np.inf, np.float32), np.full((n, k), -1, np.int64)
+    return np.full((n, k), -np.inf), np.full((n, k), -1, np.int64)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +14,11 @@ from numpy.typing import NDArray
 
 from pcpq.arrays import Float32Array, Ids, integer_ids
 from pcpq.attributes import Attributes, matching, same_rows
+from pcpq.errors import FormatError
 from pcpq.names import Names, as_words
+from pcpq.once import once
 from pcpq.rows import RowsBuilder
-from pcpq.scan import Allowed, Segment
+from pcpq.scan import Allowed, Scores, Segment
 from pcpq.trained import Trained
 
 
@@ -77,7 +78,7 @@ class Snapshot:
     def __len__(self) -> int:
         return sum(part.count for part in self.parts)
 
-    @cached_property
+    @once
     def plans(self) -> dict[Any, Any]:
         """What searches for one query settled on, by what they were asked."""
         return {}
@@ -98,7 +99,7 @@ class Snapshot:
         threads: int | None,
         counts: Ids | None = None,
         seconds: NDArray[np.float64] | None = None,
-    ) -> tuple[Float32Array, Ids]:
+    ) -> tuple[Scores, Ids]:
         """As Segment.search, in all parts; -1 and -inf where there are fewer than k."""
         found = []
         for part, some in zip(self.parts, allowed, strict=True):
@@ -156,7 +157,10 @@ class Snapshot:
         ]
         if all(table is None for table, _ in tables):
             raise ValueError("the index has no attributes: add(..., attributes=table) brings them")
-        return same_rows(tables)
+        try:
+            return same_rows(tables)
+        except ValueError as error:  # which additions were checked for, but files were not
+            raise FormatError(str(error)) from error
 
     def including(self, segment: Segment) -> Snapshot:
         """With another segment."""
@@ -191,11 +195,11 @@ class Snapshot:
         return Snapshot(trained, (*rest, whole) if whole.count else rest)
 
 
-def best_of(found: list[tuple[Float32Array, Ids]], n: int, k: int) -> tuple[Float32Array, Ids]:
+def best_of(found: list[tuple[Scores, Ids]], n: int, k: int) -> tuple[Scores, Ids]:
     """(n, k) the best of several searches, ties to the lower id."""
     if len(found) == 1 and found[0][0].shape[1] == k:
         return found[0]
-    scores = np.concatenate([one[0] for one in found] + [np.full((n, k), -np.inf, np.float32)], axis=1)
+    scores = np.concatenate([one[0] for one in found] + [np.full((n, k), -np.inf)], axis=1)
     ids = np.concatenate([one[1] for one in found] + [np.full((n, k), -1, np.int64)], axis=1)
     # Nothing found comes last among equals.
     order = np.lexsort((ids, ids < 0, -scores), axis=1)[:, :k]

@@ -64,8 +64,9 @@ class State:
             refuse_known(before, given)
             rows.ids[:] = numbers
             known = None if attributes is None else known_attributes(before, attributes, numbers)
-            self.snapshot = before.including(Segment.of(before.trained, rows, spread, names, known))
+            segment = Segment.of(before.trained, rows, spread, names, known)
             self.kind, self.next_id = kind, max(self.next_id, int(numbers.max()) + 1)
+            self.snapshot = before.including(segment)  # at last: searches read it, and then the kind
         self._tend()
         return given
 
@@ -81,7 +82,8 @@ class State:
     def show(self, snapshot: Snapshot, kind: str | None, next_id: int) -> None:
         """What somebody else wrote."""
         with self.writing:
-            self.snapshot, self.kind, self.next_id = snapshot, kind, next_id
+            self.kind, self.next_id = kind, next_id
+            self.snapshot = snapshot
 
     def store(self, store: Store, settings: dict[str, Any], adopt: bool) -> None:
         """Commit what there is to a store; if asked, go on with the files instead of what is in memory."""
@@ -121,9 +123,8 @@ class State:
             if self.snapshot.trained is not before.trained:
                 raise ValueError("the index was fitted anew in the meantime")
             new = [part for part in self.snapshot.parts if part.segment.name not in before.names]
-            self.snapshot = self.snapshot.replaced(before.parts, encoded, trained)
-            if new and (more := encode_again(trained, new, threads)) is not None:
-                self.snapshot = self.snapshot.replaced(new, more, trained)
+            after = self.snapshot.replaced(before.parts, encoded, trained)
+            self.snapshot = after.replaced(new, encode_again(trained, new, threads), trained) if new else after
 
     def _tend(self) -> None:
         if not self._merging.acquire(blocking=False):

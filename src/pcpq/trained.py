@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from pcpq.arrays import Float32Array, FloatArray, typical_unit, unit_rows, working_rows
 from pcpq.coarse import Coarse
 from pcpq.codebooks import Codebooks
+from pcpq.once import once
 from pcpq.packing import bias_bytes, bias_range
 from pcpq.partition import Partition, fit_partition
 from pcpq.quantizers import Quantizer
@@ -91,7 +91,7 @@ class Trained:
         low, step = bias_range(bias)
         return replace(trained, bias_low=low, bias_step=step)
 
-    @cached_property
+    @once
     def coarse(self) -> Coarse:
         """Centers of lists as searches have them."""
         return Coarse.of(self.partition)

@@ -1,8 +1,8 @@
 """Feed damaged files to the loader: python tests/fuzz/fuzz_loader.py CORPUS -max_total_time=600
 
-An input is which file of a small index to replace, how, and its new content. Checksums are made to agree, or are
-not looked at, so that what is tried gets behind them as a hostile file would. Whatever the content, there is an
-answer or a FormatError: no other exception, no crash, no hang.
+An input is which file of a small index to replace, how, and its new content. Checksums are made to agree, or
+are not looked at, so that what is tried gets behind them as a hostile file would. Whatever the content, it is
+answered, or a FormatError: no other exception, no crash, no hang.
 """
 
 import shutil

@@ -10,7 +10,7 @@ import os
 import socket
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +114,17 @@ def remove_unread(path: Path) -> None:
             os.close(descriptor)
 
 
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """What is missing in a file, or of the wrong kind, is a FormatError that names the file."""
+    try:
+        yield
+    except FormatError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise FormatError(f"{path}: cannot be read: {error!r}") from error
+
+
 class WriterLock:
     """At most one in a directory, in this process or any other; gone when its process is."""
 
@@ -140,6 +151,10 @@ class WriterLock:
         """Whether this process may write; one that was forked from it may not."""
         return self._descriptor is not None and self.process == os.getpid()
 
+    def __del__(self) -> None:
+        if hasattr(self, "process"):
+            self.release()
+
     def release(self) -> None:
         """Let others write, even if a forked process still has the file open."""
         held, descriptor, self._descriptor = self.held, self._descriptor, None
@@ -154,5 +169,5 @@ def holder(descriptor: int) -> str:
     try:
         found = json.loads(os.pread(descriptor, 4096, 0))
         return f"process {found['process']} on {found['host']} since {found['since']}"
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return "another process"

@@ -12,8 +12,8 @@ import numpy as np
 
 from pcpq.errors import FormatError
 from pcpq.names import KINDS
-from pcpq.storage.files import read_text
-from pcpq.storage.objects import in_words, reading
+from pcpq.storage.files import read_text, reading
+from pcpq.storage.objects import in_words
 from pcpq.storage.tensors import FileEntry, checksum, parse_object
 
 MANIFEST = "manifest.json"
@@ -97,6 +97,8 @@ def read_manifest(directory: Path) -> Manifest:
             )
             for part in content["parts"]
         )
+        if len({part.segment.file for part in parts}) < len(parts) or (parts and content["kind"] is None):
+            raise FormatError(f"{path}: a segment is there twice, or ids have no kind")
         if content["kind"] not in (None, *KINDS) or not isinstance(content["settings"], dict):
             raise FormatError(f"{path}: ids are of kind {content['kind']!r}, settings {content['settings']!r}")
         return Manifest(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +18,13 @@ from pcpq.packing import Blocks
 from pcpq.partition import Partition
 from pcpq.quantizers import Quantizer
 from pcpq.quantizers.codes import Model
+from pcpq.quantizers.encoder import scale_columns
+from pcpq.quantizers.options import whole_number
+from pcpq.rerank import LARGEST_INTEGER
 from pcpq.rows import Spread
 from pcpq.scan import Segment
 from pcpq.sections import Layout
+from pcpq.storage.files import reading
 from pcpq.storage.tensors import FileEntry, Tensors, as_bytes, checksum, write_tensors
 from pcpq.trained import Trained
 
@@ -33,6 +35,7 @@ MODEL_ARRAYS = ("centers", "readout", "scales", "vector_levels", "whitening", "s
 MODEL_NUMBERS = ("unit", "vector_threshold", "gain", "bias_weight", "anchored")
 TRAINED_NUMBERS = ("metric", "keep", "dimensions", "unit", "residual", "bias_low", "bias_step")
 ROW_COLUMNS = ("gains", "biases", "units", "ids")
+TINY = 1e-300
 KEPT = {"int8": "I8", "int16": "I16", "float16": "F16", "float32": "F32", None: "U8"}
 
 
@@ -90,7 +93,11 @@ def read_trained(directory: Path, entry: FileEntry) -> Trained:
     about = about_of(tensors)
     check_all(tensors, about)
     with reading(tensors.path):
-        d, (m, size) = int(about["dimensions"]), about["sections"]
+        d, (m, size) = whole_number("dimensions", about["dimensions"], 1, 1 << 24), about["sections"]
+        for number, least in (("unit", TINY), ("residual", 0.0), ("bias_low", -np.inf), ("bias_step", 0.0)):
+            finite(number, about[number], least)
+        if about["keep"] not in KEPT:
+            raise FormatError(f"{tensors.path}: keep is {about['keep']!r}")
         centers = tensors.shaped("centers", "F32", (None, d))
         n = len(centers)
         parts = (centers, *(tensors.shaped(part, "F32", (n,)) for part in ("spreads", "offsets")))
@@ -121,9 +128,17 @@ def _book(tensors: Tensors, layout: Layout, number: int, settings: Any) -> Quant
         "whitening": (m, size, size),
         "section_thresholds": (m,),
     }
+    levels = {"quantized": {"scales"}, "vector": {"vector_levels"}, "norm": {"vector_levels"}}
+    needed = {"centers", "readout"} | levels.get(book._settle().scale, set())
     for part, array in arrays.items():
-        if array is not None or part in ("centers", "readout"):
+        if part in ("scales", "vector_levels") and part not in needed and array is not None:
+            raise FormatError(f"{tensors.path}: {number}.{part} does not go with {type(book).__name__}")
+        if array is not None or part in needed:
             arrays[part] = tensors.shaped(f"{number}.{part}", "F32", shapes[part])
+            if 0 in tensors[f"{number}.{part}"].shape:
+                raise FormatError(f"{tensors.path}: {number}.{part} is empty")
+    for name, least in (("unit", TINY), ("vector_threshold", 0.0), ("bias_weight", 0.0)):
+        finite(name, settings[name], least)
     book.model_ = Model(layout, **arrays, **{name: settings[name] for name in MODEL_NUMBERS})  # type: ignore[arg-type]
     book.losses_ = []
     book.n_features_in_ = layout.dimensions
@@ -175,17 +190,16 @@ def read_segment(directory: Path, entry: FileEntry, name: str, trained: Trained)
     with reading(tensors.path):
         counts = tensors.shaped("counts", "U32", (n_lists,)).astype(np.int64)
         blocks, n = Blocks.of(counts, bool(about["dense"])), int(counts.sum())
-        loose = tensors.get("code_biases") is not None
-        codes = tensors.shaped("codes", "U8", (n if loose else blocks.count, None))
-        scales = tensors.get("code_scales")
-        if scales is not None and (len(scales) != n or scales.ndim != 2):
-            raise FormatError(f"{tensors.path}: code_scales has shape {scales.shape} for {n} rows")
-        biases = tensors.shaped("code_biases", "U8", (n,)) if loose else None
+        if n == 0:
+            raise FormatError(f"{tensors.path}: has no rows")
+        packed = _packed(tensors, trained, blocks, n)
+        needed = {"ids"} | ({"units"} if keep in LARGEST_INTEGER else set())
         columns: dict[str, Any] = {
-            column: tensors.shaped(column, dtype, (n,)) if tensors.get(column) is not None else None
+            column: tensors.shaped(column, dtype, (n,))
+            if column in needed or tensors.get(column) is not None
+            else None
             for column, dtype in zip(ROW_COLUMNS, ("F16", "F32", "F32", "I64"), strict=True)
         }
-        tensors.shaped("ids", "I64", (n,))
         kept = tensors.shaped("kept", KEPT[keep], (n, trained.dimensions if keep else 0))
         names = None
         if tensors.get("text") is not None:
@@ -197,14 +211,14 @@ def read_segment(directory: Path, entry: FileEntry, name: str, trained: Trained)
         segment = Segment(
             trained,
             blocks,
-            PackedCodes(codes, scales, biases),
+            packed,
             spread,
             **columns,
             kept=kept,
             names=names,
             name=name,
         )
-        rows_a_page = int(about["rows_a_page"])
+        rows_a_page = whole_number("rows_a_page", about["rows_a_page"], 1, 1 << 32)
         pages = -(-n // rows_a_page)
         checks = (
             tensors.shaped("list_checks", "U32", (n_lists,)),
@@ -218,6 +232,26 @@ def read_segment(directory: Path, entry: FileEntry, name: str, trained: Trained)
     return replace(segment, guard=Checks(guard, tensors, later))
 
 
+def _packed(tensors: Tensors, trained: Trained, blocks: Blocks, n: int) -> PackedCodes:
+    """Codes as the codebooks have them."""
+    books = trained.codebooks
+    if books.coding != "loose":
+        return PackedCodes(tensors.shaped("codes", "U8", (blocks.count, books.block_bytes)))
+    m, options = books.model.layout.n_sections, books.quantizers[0]._settle()
+    width = m * np.dtype(books.model.code_dtype).itemsize
+    scales, scale_width = None, scale_columns(options, m)
+    if scale_width:
+        scales = tensors.shaped("code_scales", "F32" if options.scale == "exact" else "U8", (n, scale_width))
+    biases = tensors.shaped("code_biases", "U8", (n,))
+    return PackedCodes(tensors.shaped("codes", "U8", (n, width)), scales, biases)
+
+
+def finite(name: str, value: Any, least: float) -> None:
+    """A ValueError unless a value is a number, and not too small."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < np.inf:
+        raise ValueError(f"{name} is {value!r}")
+
+
 class Checks:
     """What must be looked at before arrays that came from a file are believed; once each."""
 
@@ -226,13 +260,24 @@ class Checks:
 
     def ids(self) -> None:
         """All ids, and words."""
-        for part in list(self._later):
-            self._tensors.check(part, self._later[part])
-            self._later.pop(part, None)
-        if (ends := self._tensors.get("text_ends")) is not None and len(ends):
-            text = self._tensors["text"]
-            if ends[0] < 0 or (np.diff(ends) < 0).any() or ends[-1] != len(text):
-                raise FormatError(f"{self._tensors.path}: words do not follow each other")
+        if not self._later:
+            return
+        for part, expected in list(self._later.items()):
+            self._tensors.check(part, expected)
+        if (ends := self._tensors.get("text_ends")) is not None:
+            self._check_words(self._tensors["text"], ends)
+        self._later = {}
+
+    def _check_words(self, text: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
+        """Whole characters, one word after the other."""
+        path = self._tensors.path
+        if ends[0] < 0 or (np.diff(ends) < 0).any() or ends[-1] != len(text):
+            raise FormatError(f"{path}: words do not follow each other")
+        with reading(path):
+            text.tobytes().decode("utf-8", "surrogatepass")
+        inside = ends[ends < len(text)]
+        if (text[inside] >> 6 == 0b10).any():
+            raise FormatError(f"{path}: a word ends within a character")
 
     def rows(self, rows: NDArray[np.intp]) -> None:
         """Some rows."""
@@ -278,17 +323,6 @@ def check_all(tensors: Tensors, about: dict[str, Any]) -> None:
     """Compare all small arrays with their checksums."""
     for part, expected in about["checks"].items():
         tensors.check(part, expected)
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """What is missing in a file, or of the wrong kind, is a FormatError that names the file."""
-    try:
-        yield
-    except FormatError:
-        raise
-    except (KeyError, TypeError, ValueError, IndexError, OverflowError, RecursionError) as error:
-        raise FormatError(f"{path}: cannot be read: {error!r}") from error
 
 
 def in_words(about: dict[str, Any]) -> str:

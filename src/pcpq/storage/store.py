@@ -62,17 +62,26 @@ class Store:
         strangers = [path.name for path in directory.iterdir() if not is_ours(path.name)]
         if strangers and not (directory / MANIFEST).exists():
             raise FileExistsError(f"{directory} is not an index: it holds {strangers[0]}")
-        store = cls(directory, WriterLock(directory))
-        if (directory / MANIFEST).exists():
-            store.manifest = read_manifest(directory)
-        return store
+        return cls._locked(directory)
 
     @classmethod
     def writable(cls, directory: Path) -> Store:
         """As the writer of an index."""
         read_manifest(directory)
+        store = cls._locked(directory)
+        if store.manifest is not None:
+            store.tidy(store.manifest)
+        return store
+
+    @classmethod
+    def _locked(cls, directory: Path) -> Store:
         store = cls(directory, WriterLock(directory))
-        store.tidy(read_manifest(directory))
+        try:
+            if (directory / MANIFEST).exists():
+                store.manifest = read_manifest(directory)
+        except BaseException:
+            store.close()
+            raise
         return store
 
     def close(self) -> None:
@@ -132,31 +141,39 @@ class Store:
     def _store_trained(self, trained: Trained, new: OnDisk, written: list[Path]) -> FileEntry:
         entry = self._disk.trained.get(trained)
         if entry is None:
-            written.append(self.directory / new_name("trained"))
-            entry = write_trained(written[-1], trained)
+            path = self.directory / new_name("trained")
+            entry = write_trained(path, trained)
+            written.append(path)
         new.trained[trained] = entry
         return entry
 
     def _store_part(self, part: Part, new: OnDisk, written: list[Path]) -> StoredPart:
-        name = part.segment.name
+        segment, name = part.segment, part.segment.name
         entry = self._disk.segments.get(name)
         if entry is None:
-            written.append(self.directory / file_of(part.segment))
-            entry = write_segment(written[-1], part.segment)
+            if (
+                self.directory / file_of(segment)
+            ).exists():  # saved before, where nobody knows what became of it
+                segment = replace(segment, name=(name := uuid4().hex))
+            path = self.directory / file_of(segment)
+            entry = write_segment(path, segment)
+            written.append(path)
         new.segments[name] = entry
         known = self._disk.attributes.get(name)
-        if part.segment.attributes is not None:
+        if segment.attributes is not None:
             if known is None:
-                written.append(self.directory / f"attributes-{name}.arrow")
-                known = write_attributes(written[-1], part.segment.attributes)
+                path = self.directory / f"attributes-{name}.arrow"
+                known = write_attributes(path, segment.attributes)
+                written.append(path)
             new.attributes[name] = known
         if part.live is None:
             return StoredPart(entry, part.count, None, known)
         stored = self._disk.live.get(name)
         if stored is None or stored[0] is not part.live:
-            written.append(self.directory / new_name("live"))
+            path = self.directory / new_name("live")
             check = {"check": str(checksum(part.live))}
-            stored = (part.live, write_tensors(written[-1], {"words": part.live}, check))
+            stored = (part.live, write_tensors(path, {"words": part.live}, check))
+            written.append(path)
         new.live[name] = stored
         return StoredPart(entry, part.count, stored[1], known)
 
@@ -165,6 +182,11 @@ class Store:
         trained = self._once(manifest.trained, lambda entry: read_trained(self.directory, entry))
         disk.trained[trained] = manifest.trained
         parts = tuple(self._part(part, trained, disk) for part in manifest.parts)
+        for part in parts:
+            if (part.segment.names is not None) != (manifest.kind == "str"):
+                raise FormatError(
+                    f"{self.directory}: ids are {manifest.kind}, but not those of {file_of(part.segment)}"
+                )
         self._disk = disk
         return Snapshot(trained, parts)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pcpq import _core
 from pcpq.errors import FormatError
 from pcpq.packing import Bytes
-from pcpq.storage.files import MOST_TEXT, map_file, write_new
+from pcpq.storage.files import MOST_TEXT, map_file, reading, write_new
 
 ALIGNED = 64
 PADDING = "padding."  # arrays of zeros between others
@@ -106,7 +106,10 @@ class Tensors:
         self._data = content[8 + length :]
         entries = parse_object(header[8:].tobytes(), self.path)
         self.metadata: dict[str, str] = entries.pop(METADATA, {})
-        self._arrays = dict(self._checked(entries))
+        if not isinstance(self.metadata, dict):
+            raise FormatError(f"{self.path}: the metadata is {type(self.metadata).__name__}, not an object")
+        with reading(self.path):
+            self._arrays = dict(self._checked(entries))
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         """An array, or a FormatError."""
@@ -138,7 +141,7 @@ class Tensors:
     def _checked(self, entries: dict[str, Any]) -> Iterator[tuple[str, NDArray[Any]]]:
         """Arrays that follow each other from the start of the data to its end."""
         end = 0
-        for name, entry in sorted(entries.items(), key=lambda item: _start(item, self.path)):
+        for name, entry in sorted(entries.items(), key=lambda item: tuple(item[1]["data_offsets"])):
             dtype, shape, (start, stop) = self._fields(name, entry)
             if start != end or stop - start != prod(shape) * dtype.itemsize or stop > len(self._data):
                 raise FormatError(
@@ -151,23 +154,10 @@ class Tensors:
             raise FormatError(f"{self.path}: arrays end at {end}, the file at {len(self._data)}")
 
     def _fields(self, name: str, entry: Any) -> tuple[np.dtype[Any], tuple[int, ...], tuple[int, int]]:
-        try:
-            dtype: np.dtype[Any] = DTYPES[entry["dtype"]]
-            shape = tuple(entry["shape"])
-            start, stop = entry["data_offsets"]
-        except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(f"{self.path}: {name} has no dtype, shape and place that can be read") from error
+        dtype, shape, (start, stop) = DTYPES[entry["dtype"]], tuple(entry["shape"]), entry["data_offsets"]
         if not all(type(number) is int and 0 <= number < 1 << 48 for number in (*shape, start, stop)):
             raise FormatError(f"{self.path}: {name} has shape {shape} and lies at {start} to {stop}")
         return dtype, shape, (start, stop)
-
-
-def _start(item: tuple[str, Any], path: Path) -> tuple[int, int]:
-    try:
-        start, stop = item[1]["data_offsets"]
-        return int(start), int(stop)
-    except (KeyError, TypeError, ValueError) as error:
-        raise FormatError(f"{path}: {item[0]} has no place that can be read") from error
 
 
 def parse_object(text: bytes, path: Path) -> dict[str, Any]:
