@@ -12,11 +12,13 @@ BIN = $(VENV)/bin
 SOURCES = pyproject.toml CMakeLists.txt $(shell find src cpp -type f -not -name '*.pyc')
 CPP = $(wildcard cpp/*.cpp cpp/*.h cpp/*.inl)
 SANITIZED = build/sanitized
+WORKERS = -n auto --maxprocesses 4
 KERNEL_TESTS = tests/test_kernels.py tests/test_clustering.py tests/test_encoder.py tests/test_scorer.py \
                tests/test_scales.py tests/test_loss.py tests/test_extremes.py tests/test_index.py \
                tests/test_codebooks.py::test_everything_judged_in_float32_is_brute_force \
                tests/test_codebooks.py::test_a_guessed_threshold_changes_no_answer \
-               tests/test_codebooks.py::test_rows_are_permuted_in_place
+               tests/test_codebooks.py::test_rows_are_permuted_in_place \
+               tests/test_checksum.py tests/test_golden.py tests/test_names.py tests/test_corruption.py
 TORTURE_TESTS = tests/test_kills.py tests/test_faults.py tests/test_corruption.py tests/test_storage.py \
                 tests/test_snapshot.py tests/test_load.py
 # The sanitizer holds freed memory back to catch its use.
@@ -28,7 +30,7 @@ demo: $(VENV)/.package
 	$(BIN)/python -m pcpq.demo
 
 test: $(VENV)/.package $(VENV)/.test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(WORKERS)
 
 lint: $(VENV)/.package $(VENV)/.test $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -47,7 +49,7 @@ sanitize: $(VENV)/.test
 	    -C build-dir=build/sanitized-objects .
 	PYTHONPATH=$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	    LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
-	    $(BIN)/python -m pytest -p no:cacheprovider $(KERNEL_TESTS) $(UNSANITIZED)
+	    $(BIN)/python -m pytest -p no:cacheprovider $(WORKERS) $(KERNEL_TESTS) $(UNSANITIZED)
 
 # What tests do in a small form, in full: a thousand kills, every bit flipped, two minutes of load on a million vectors,
 # ten minutes of fuzzing.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakSet
 
@@ -22,6 +24,7 @@ from pcpq.snapshot import Part, Snapshot, merge
 from pcpq.storage.store import Store
 from pcpq.trained import Trained
 
+logger = logging.getLogger(__name__)
 # Parts of similar size that are made one: sizes then grow by as much from one part to the next, and a row is
 # written once for every such step.
 ALIKE = 3
@@ -52,7 +55,8 @@ class State:
 
     def _make_locks(self) -> None:
         self.writing = threading.RLock()
-        self._merging = threading.Lock()
+        self._free = threading.Condition(self.writing)
+        self._busy: set[str] = set()  # segments that are being made one with others
         everyone.add(self)
 
     def insert(self, rows: Rows, spread: Spread, ids: Any, attributes: Any, replacing: bool) -> NDArray[Any]:
@@ -93,9 +97,9 @@ class State:
                 self.snapshot = stored
 
     def compact(self) -> None:
-        """Make everything one part."""
-        with self._merging:
-            self._merge(self.snapshot.parts)
+        """Make everything one part, after what is being merged already."""
+        with self._all_parts() as before:
+            self._merge(before.parts)
 
     def refit(self, train: Callable[[Snapshot], Trained], threads: int | None) -> Future[None]:
         """Train anew on what there is and encode everything by it, in the background."""
@@ -103,8 +107,8 @@ class State:
 
         def work() -> None:
             try:
-                with self._merging:
-                    self._refit(train, threads)
+                with self._all_parts() as before:
+                    self._refit(before, train, threads)
                 done.set_result(None)
             except BaseException as error:
                 done.set_exception(error)
@@ -113,8 +117,7 @@ class State:
         threading.Thread(target=work, daemon=True).start()
         return done
 
-    def _refit(self, train: Callable[[Snapshot], Trained], threads: int | None) -> None:
-        before = self.snapshot
+    def _refit(self, before: Snapshot, train: Callable[[Snapshot], Trained], threads: int | None) -> None:
         if len(before) == 0:
             raise ValueError("there are no vectors to learn from")
         trained = train(before)
@@ -126,10 +129,30 @@ class State:
             after = self.snapshot.replaced(before.parts, encoded, trained)
             self.snapshot = after.replaced(new, encode_again(trained, new, threads), trained) if new else after
 
+    @contextmanager
+    def _all_parts(self) -> Iterator[Snapshot]:
+        """All parts for oneself, as soon as nobody else merges any; additions go on."""
+        with self._free:
+            self._free.wait_for(lambda: not self._busy)
+            before = self.snapshot
+            self._busy |= before.names
+        try:
+            yield before
+        finally:
+            self._release(before.names)
+
+    def _release(self, names: set[str]) -> None:
+        with self._free:
+            self._busy -= names
+            self._free.notify_all()
+
     def _tend(self) -> None:
-        if not self._merging.acquire(blocking=False):
-            return
-        parts = worth_merging(self.snapshot.parts)
+        """Make parts one if that is worth it; large ones in the background, beside which small ones go on."""
+        with self.writing:
+            parts = worth_merging([part for part in self.snapshot.parts if part.segment.name not in self._busy])
+            if not parts:
+                return
+            self._busy |= {part.segment.name for part in parts}
         if sum(part.count for part in parts) > MERGED_AT_ONCE:
             threading.Thread(target=self._merge_and_release, args=(parts,), daemon=True).start()
         else:
@@ -138,8 +161,10 @@ class State:
     def _merge_and_release(self, parts: tuple[Part, ...]) -> None:
         try:
             self._merge(parts)
+        except Exception:  # parts stay as they are: whoever added or removed has what was asked for
+            logger.exception("%d parts could not be made one", len(parts))
         finally:
-            self._merging.release()
+            self._release({part.segment.name for part in parts})
 
     def _merge(self, parts: tuple[Part, ...]) -> None:
         if not parts or (len(parts) == 1 and parts[0].live is None):
