@@ -6,11 +6,11 @@ import time
 
 import numpy as np
 from reference import recall
+from test_storage import TORTURE
 
 import pcpq
 
-FULL = bool(os.environ.get("PCPQ_TORTURE"))
-N, DIMENSIONS, SECONDS = (1_000_000, 32, 120) if FULL else (20_000, 16, 4)
+N, DIMENSIONS, SECONDS = (1_000_000, 32, 120) if TORTURE else (20_000, 16, 4)
 ADDS, REMOVES, TICK = 10_000, 1_000, 0.1  # a second, a second, seconds
 BATCH, GONE = int(ADDS * TICK), int(REMOVES * TICK)
 

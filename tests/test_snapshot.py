@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pytest
 from reference import exact
+from test_storage import TORTURE
 
 import pcpq
 import pcpq.state
@@ -304,7 +305,8 @@ def test_readers_see_whole_writes_and_only_those(fitted):
     query = np.zeros(10, np.float32)
     query[0] = 1.0
     index = fitted("dot", "float32")
-    wrong, done, answers = [], threading.Event(), [0] * 4
+    n_readers, seconds = (8, 60) if TORTURE else (4, 3)
+    wrong, done, answers = [], threading.Event(), [0] * n_readers
 
     def vectors_of(generation, count):
         rows = generator.normal(size=(count, 10)).astype(np.float32)
@@ -346,10 +348,10 @@ def test_readers_see_whole_writes_and_only_those(fitted):
             answers[reader] += 1
 
     index.add(vectors_of(1, 2 * n_pairs))
-    threads = [threading.Thread(target=read, args=(reader,)) for reader in range(4)]
+    threads = [threading.Thread(target=read, args=(reader,)) for reader in range(n_readers)]
     for thread in threads:
         thread.start()
-    generation, there, end = 1, False, time.monotonic() + 3
+    generation, there, end = 1, False, time.monotonic() + seconds
     try:
         while time.monotonic() < end and not wrong:
             generation += 1

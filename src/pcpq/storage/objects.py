@@ -155,7 +155,7 @@ def write_segment(path: Path, segment: Segment) -> FileEntry:
     guard_of(segment, "", rows_a_page, *checks).compute(*checks)
     small: Arrays = {
         "counts": np.diff(segment.blocks.rows).astype(np.uint32),
-        "sums": segment.spread.sums,
+        "sums": segment.spread.sums.astype(np.float32),  # for guesses only
         "list_checks": checks[0],
         "page_checks": checks[1],
     }
@@ -205,9 +205,8 @@ def read_segment(directory: Path, entry: FileEntry, name: str, trained: Trained)
         if tensors.get("text") is not None:
             ends, hashes = tensors.shaped("text_ends", "I64", (n,)), tensors.shaped("text_hashes", "U64", (n,))
             names = Names(tensors.shaped("text", "U8", (None,)), ends, hashes)
-        spread = Spread(
-            float(about["reach"]), tensors.shaped("sums", "F64", (3, n_lists)), float(about["residuals"])
-        )
+        sums = tensors.shaped("sums", "F32", (3, n_lists)).astype(np.float64)
+        spread = Spread(float(about["reach"]), sums, float(about["residuals"]))
         segment = Segment(
             trained,
             blocks,
