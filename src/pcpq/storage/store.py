@@ -127,9 +127,7 @@ class Store:
             raise
         # From here on readers see it, so its files stay whatever happens.
         self.manifest, self._disk = manifest, new
-        self._opened[trained.file] = (
-            snapshot.trained
-        )  # parts know by it that they go together
+        self._opened[trained.file] = snapshot.trained  # parts know by it that they go together
         sync_directory(self.directory)
         self.tidy(manifest)
         return self._snapshot(manifest)
