@@ -174,6 +174,7 @@ void scan_list(const SearchJob& job, int64_t list, int64_t next, Scan* const* sc
         uint32_t present = b + 1 < n_blocks || after == 0 ? ~0u : (1u << after) - 1;
         if (b == 0) present &= ~0u << before;
         if (job.allowed) present &= job.allowed[first_block + b];
+        if (present == 0) continue;
         const uint8_t* block = job.packed.blocks + (first_block + b) * job.packed.block_bytes;
         BlockSums sums[Q];
         if constexpr (scaled)

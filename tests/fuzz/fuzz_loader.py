@@ -23,9 +23,26 @@ HERE = Path(tempfile.mkdtemp(prefix="pcpq-fuzz-"))
 VECTORS = np.random.default_rng(0).normal(size=(120, 4)).astype(np.float32)
 
 
+class Numbered:
+    """Names of files that are the same in every run, so that a corpus keeps its meaning."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self) -> "Numbered":
+        self.count += 1
+        return self
+
+    @property
+    def hex(self) -> str:
+        """As of a UUID."""
+        return f"{self.count:032x}"
+
+
 def small_index() -> Path:
     """Two segments, removed rows, words."""
     path = HERE / "index"
+    pcpq.scan.uuid4 = pcpq.storage.store.uuid4 = Numbered()
     index = pcpq.build(VECTORS[:100], [f"w{i}" for i in range(100)], metric="dot", n_lists=3)
     index.add(VECTORS[100:], [f"w{i}" for i in range(100, 120)])
     index.remove(["w3", "w110"])
