@@ -60,7 +60,7 @@ public:
             // Floats as integers, in the same order: SIMD finds the cut, and few are left to sort.
             for (int64_t i = 0; i < n; i++) {
                 const auto bits = std::bit_cast<int32_t>(static_cast<float>(scores[i]) + 0.0f);
-                keys_.data()[i] = bits < 0 ? bits ^ INT32_MAX : bits;
+                keys_.data()[i] = std::max(bits < 0 ? bits ^ INT32_MAX : bits, INT32_MIN + 1);
             }
             const Cut cut = kernels().search.cut_keys(keys_.data(), n, k);
             const int32_t least = cut.at_value > 0 ? cut.value - 1 : cut.value;

@@ -145,8 +145,10 @@ inline void make_table(const Packed& packed, int64_t list, const float* eta, flo
 // What integer scores of lists start from; both have room for n rounded up to 8.
 inline void round_bases(const float* bases, int64_t n, const Scan& scan, int32_t* starts) {
     const Floats inverse = broadcast(1.0f / scan.unit), constant = broadcast(scan.constant);
+    // What is no number, or too large, came from a file that lies: it must not lead out of the integers.
+    const Floats least = broadcast(-0x1p30f), most = broadcast(0x1p30f);
     for (int64_t i = 0; i < n; i += kLanes) {
-        store(starts + i, to_ints((load(bases + i) + constant) * inverse));
+        store(starts + i, to_ints(smaller(larger((load(bases + i) + constant) * inverse, least), most)));
         for (int lane = 0; lane < kLanes; lane++) starts[i + lane] -= scan.zero;
     }
 }

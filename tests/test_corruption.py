@@ -343,7 +343,10 @@ def forge(path, kind, edit=None, edit_header=None, edit_about=None):
     if edit_header is not None:
         entries = json.loads(header[8:])
         changed = edit_header(entries)
-        text = changed if isinstance(changed, bytes) else json.dumps(entries).encode()
+        text = changed
+        if not isinstance(changed, bytes):
+            text = json.dumps(entries).encode()
+            text += b" " * (-(len(text) + 8) % 64)  # so that arrays stay where their types may lie
         header = len(text).to_bytes(8, "little") + text
     set_entry(path, file, header + data)
 

@@ -5,6 +5,7 @@ are not looked at, so that what is tried gets behind them as a hostile file woul
 answered, or a FormatError: no other exception, no crash, no hang.
 """
 
+import atexit
 import shutil
 import sys
 import tempfile
@@ -20,6 +21,7 @@ with atheris.instrument_imports(include=["pcpq"]):
 import numpy as np
 
 HERE = Path(tempfile.mkdtemp(prefix="pcpq-fuzz-"))
+atexit.register(shutil.rmtree, HERE, ignore_errors=True)
 VECTORS = np.random.default_rng(0).normal(size=(120, 4)).astype(np.float32)
 
 
@@ -121,6 +123,8 @@ def use(path: Path, guarded: bool) -> None:
 
 def main() -> None:
     """Fuzz until somebody stops it."""
+    import atheris
+
     corpus = next((Path(argument) for argument in sys.argv[1:] if not argument.startswith("-")), None)
     if corpus is not None and not any(corpus.glob("seed*")):
         seeds(corpus)

@@ -103,7 +103,7 @@ class Tensors:
         header = content[: 8 + length]
         if checksum(header) != entry.check:
             raise FormatError(f"{self.path}: the header does not match its checksum")
-        self._data = content[8 + length :]
+        self._data, self._first = content[8 + length :], 8 + length
         entries = parse_object(header[8:].tobytes(), self.path)
         self.metadata: dict[str, str] = entries.pop(METADATA, {})
         if not isinstance(self.metadata, dict):
@@ -147,6 +147,10 @@ class Tensors:
                 raise FormatError(
                     f"{self.path}: {name} of shape {shape} lies at {start} to {stop}; what is before it"
                     f" ends at {end}, the file at {len(self._data)}"
+                )
+            if (self._first + start) % dtype.itemsize:
+                raise FormatError(
+                    f"{self.path}: {name} lies at {start}, which is no place for {entry['dtype']}"
                 )
             end = stop
             yield name, self._data[start:stop].view(dtype).reshape(shape)
