@@ -14,7 +14,10 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 DESIGN = ROOT / "docs" / "design"
-PAGES = (ROOT / "README.md", *(DESIGN / name for name in ("quantizers.md", "index.md", "performance.md")))
+PAGES = (
+    ROOT / "README.md",
+    *(DESIGN / name for name in ("quantizers.md", "index.md", "performance.md", "storage.md")),
+)
 SETS = ("glove", "lastfm48k", "npm", "minilm")
 
 
@@ -329,7 +332,26 @@ def building() -> str:
     return f"{times}\n\n{sizes}\n\n{stopped} {ran_in(found['time']['environment'])}"
 
 
+def storing() -> str:
+    """A stored index: opening it, changing it."""
+    found = committed("storing")
+    n, batch = found["data"]["n"], found["batch"]
+    rows = [
+        (f"open {n:,} vectors ({found['data']['bytes'] / 1e6:.0f} MB)", f"{found['open'] * 1e3:.1f} ms"),
+        ("the first search after it", f"{found['first_search'] * 1e3:.1f} ms"),
+        (f"encode {batch:,} vectors", f"{found['encode'] * 1e3:.1f} ms"),
+        (f"add {batch:,} vectors", f"{found['add'] * 1e3:.1f} ms"),
+        ("commit them", f"{found['commit'] * 1e3:.1f} ms, {found['bytes']:.0f} bytes a vector"),
+        ("remove 100 vectors", f"{found['remove'] * 1e3:.2f} ms"),
+        ("compact", f"{found['compact']:.1f} s"),
+        ("commit all of it", f"{found['commit_all']:.1f} s"),
+        *((f"a query of a batch, {name}", f"{us} us") for name, us in found["search_us"].items()),
+    ]
+    return f"{markdown(('', ''), rows)}\n\n{ran_in(found['environment'])}"
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "storing": storing,
     "frontier": frontier,
     "six": six,
     "rivals": rivals,
