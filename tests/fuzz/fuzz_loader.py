@@ -11,8 +11,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import atheris
-
 with atheris.instrument_imports(include=["pcpq"]):
     import pcpq
     from pcpq.storage import manifest as manifests
