@@ -11,12 +11,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-with atheris.instrument_imports(include=["pcpq"]):
-    import pcpq
-    from pcpq.storage import manifest as manifests
-    from pcpq.storage import objects, tensors
-
 import numpy as np
+
+import pcpq
+from pcpq.storage import manifest as manifests
+from pcpq.storage import objects, tensors
 
 HERE = Path(tempfile.mkdtemp(prefix="pcpq-fuzz-"))
 atexit.register(shutil.rmtree, HERE, ignore_errors=True)
