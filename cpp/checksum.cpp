@@ -114,8 +114,7 @@ void Guard::check_row(int64_t row) const {
 
 void Guard::check_all() const {
     for (int64_t list = 0; list < arrays_.n_lists; list++) check_list(list);
-    for (int64_t page = 0; page < n_pages_; page++)
-        if (!pages_seen_[page].load(std::memory_order_acquire)) look_at_page(page);
+    for (int64_t page = 0; page < n_pages_; page++) check_kept(page * arrays_.rows_a_page);
 }
 
 }  // namespace pcpq

@@ -52,7 +52,7 @@ def words_for(count):
 def test_names_give_back_their_words_and_where_they_are():
     names = Names.of(ODD_WORDS)
     assert len(names) == len(ODD_WORDS)
-    assert names.all() == ODD_WORDS
+    assert list(names) == ODD_WORDS
     assert names[3] == "a"
     assert names.places(ODD_WORDS[::-1]).tolist() == list(range(len(ODD_WORDS)))[::-1]
     assert names.places(["b", "aa", "x", "a"]).tolist() == [-1, -1, -1, 3]
@@ -66,7 +66,7 @@ def test_joined_names_are_those_of_all_words_one_after_the_other():
     parts = [["b", ""], [], ["", "漢字", "b"], ["", ""], ["z"]]
     joined = Names.joined([Names.of(part) for part in parts])
     together = Names.of([word for part in parts for word in part])
-    assert joined.all() == together.all()
+    assert list(joined) == list(together)
     for name in ("text", "ends", "hashes"):
         assert np.array_equal(getattr(joined, name), getattr(together, name))
 
@@ -76,20 +76,20 @@ def test_chosen_names_are_in_the_order_asked_for():
     order = np.random.default_rng(0).permutation(len(ODD_WORDS))[:9]
     for places in (order, np.arange(len(ODD_WORDS)), np.array([0]), np.array([4, 4, 0, 4])):
         some = names.chosen(places)
-        assert some.all() == [ODD_WORDS[place] for place in places]
+        assert list(some) == [ODD_WORDS[place] for place in places]
         assert np.array_equal(some.hashes, names.hashes[places])
-    assert names.chosen(np.empty(0, np.intp)).all() == []
+    assert list(names.chosen(np.empty(0, np.intp))) == []
 
 
 def test_no_words_and_empty_words_are_names_too():
     none, empty = Names.of([]), Names.of(["", ""])
     assert len(none) == 0
-    assert none.all() == []
+    assert list(none) == []
     assert none.places(["", "a"]).tolist() == [-1, -1]
-    assert none.chosen(np.empty(0, np.intp)).all() == []
-    assert Names.joined([none, none]).all() == []
-    assert empty.all() == ["", ""]
-    assert empty.chosen(np.array([1])).all() == [""]
+    assert list(none.chosen(np.empty(0, np.intp))) == []
+    assert list(Names.joined([none, none])) == []
+    assert list(empty) == ["", ""]
+    assert list(empty.chosen(np.array([1]))) == [""]
     assert Names.of([""]).places(["", "a"]).tolist() == [0, -1]
 
 

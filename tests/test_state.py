@@ -515,10 +515,8 @@ def test_a_forked_process_writes_although_a_thread_held_the_locks(thirty):
     assert 0 in index
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_process_searches_although_a_thread_was_about_to(thirty, monkeypatch):
-    """The first search of a part prepares it; another thread may be in the middle of that."""
-    index, expected = thirty
+def slow_first_search(index, monkeypatch):
+    """A thread whose search prepares a part and stays there until it may go on: the thread, and both events."""
     begun, done = threading.Event(), threading.Event()
 
     def searcher(*arguments):
@@ -529,6 +527,14 @@ def test_a_forked_process_searches_although_a_thread_was_about_to(thirty, monkey
 
     monkeypatch.setattr(pcpq.scan, "_core", SimpleNamespace(Searcher=searcher))
     thread = threading.Thread(target=index.search, args=(QUERIES,))
+    return thread, begun, done
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_searches_although_a_thread_was_about_to(thirty, monkeypatch):
+    """The first search of a part prepares it; another thread may be in the middle of that."""
+    index, expected = thirty
+    thread, begun, done = slow_first_search(index, monkeypatch)
     thread.start()
     try:
         assert begun.wait(20)
@@ -545,16 +551,7 @@ def test_two_threads_prepare_two_parts_at_the_same_time(monkeypatch):
     index, other = fitted(), fitted()
     index.add(VECTORS[:30])
     other.add(VECTORS[:30])
-    begun, done = threading.Event(), threading.Event()
-
-    def searcher(*arguments):
-        if threading.current_thread() is slow:
-            begun.set()
-            done.wait(30)
-        return pcpq._core.Searcher(*arguments)
-
-    monkeypatch.setattr(pcpq.scan, "_core", SimpleNamespace(Searcher=searcher))
-    slow = threading.Thread(target=index.search, args=(QUERIES,))
+    slow, begun, done = slow_first_search(index, monkeypatch)
     quick = threading.Thread(target=other.search, args=(QUERIES,))
     slow.start()
     assert begun.wait(20)

@@ -12,10 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import (
-    Float32Array,
-    Ids,
-)
+from pcpq.arrays import Float32Array, Ids
 from pcpq.codebooks import CODEBOOKS
 from pcpq.errors import FormatError, NotFittedError
 from pcpq.fitting import METRICS, train, training_rows
@@ -232,7 +229,6 @@ class Index:
             found = find_one(state.snapshot, queries, k, probes, rerank)
             if found is not None:
                 return found
-        k = whole_number("k", k, 1, 1 << 30)
         single = np.ndim(queries) == 1
         threads = 1 if single and threads is None else threads
         snapshot = state.snapshot

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,10 +47,6 @@ class Names:
     def __getitem__(self, place: int) -> str:
         """One word."""
         return str(self._bytes(place), "utf-8", "surrogatepass")
-
-    def all(self) -> list[str]:
-        """Every word."""
-        return [self[place] for place in range(len(self))]
 
     def places(self, words: Sequence[str]) -> NDArray[np.intp]:
         """The place of every word, -1 where it is none of these."""
@@ -130,24 +126,34 @@ def as_words(ids: Any, count: int | None = None) -> list[str]:
     return words
 
 
-def new_ids(ids: Any, count: int, kind: str | None, next_number: int) -> tuple[Ids, Names | None, str]:
-    """Numbers for so many vectors, their words if ids are, and the kind; given twice is an error.
+class NewIds(NamedTuple):
+    """Ids of vectors that are added."""
+
+    given: NDArray[Any]  # as users have them
+    numbers: Ids
+    names: Names | None
+    kind: str
+
+
+def new_ids(ids: Any, count: int, kind: str | None, next_number: int) -> NewIds:
+    """Numbers for so many vectors, and their words if ids are; given twice is an error.
 
     `kind` is that of the index, None if it has no ids yet; without ids, numbers count on from `next_number`.
     """
-    given = "int" if ids is None else kind_of(ids)
-    if kind is not None and given != kind:
-        raise ValueError(f"ids are {given}, but those of the index are {kind}; an index has one kind")
+    given_kind = "int" if ids is None else kind_of(ids)
+    if kind is not None and given_kind != kind:
+        raise ValueError(f"ids are {given_kind}, but those of the index are {kind}; an index has one kind")
     if ids is None and next_number + count > 2**63:
         raise ValueError(f"no numbers are left after {next_number - 1}; give ids")
-    if given == "int":
+    if given_kind == "int":
         numbers = np.arange(next_number, next_number + count) if ids is None else as_ids(ids, count)
         refuse_duplicates(numbers)
-        return numbers, None, given
+        return NewIds(numbers, numbers, None, given_kind)
     words = as_words(ids, count)
     seen: set[str] = set()
     for word in words:
         if word in seen:
             raise ValueError(f"id {word!r} is given twice")
         seen.add(word)
-    return np.arange(next_number, next_number + count), Names.of(words), given
+    numbers = np.arange(next_number, next_number + count)
+    return NewIds(np.array(words, object), numbers, Names.of(words), given_kind)

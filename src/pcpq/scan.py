@@ -145,18 +145,23 @@ class Segment:
         """Where the numbers of rows come in the order of numbers: names and attributes lie so."""
         return np.searchsorted(self.ids, self.ids[rows], sorter=self.by_id)
 
-    def word(self, number: int) -> str:
-        """The word of a number that is in this segment."""
+    def words(self, rows: NDArray[np.intp]) -> list[str]:
+        """The words of rows."""
         if self.names is None:
             raise AssertionError("numbers have no words")
-        return self.names[int(np.searchsorted(self.ids, number, sorter=self.by_id))]
+        return [self.names[place] for place in self.places(rows)]
+
+    @property
+    def checked_ids(self) -> Ids:
+        """(n,) all numbers, looked at before they are used as a whole."""
+        if self.guard is not None:
+            self.guard.ids()
+        return self.ids
 
     @once
     def by_id(self) -> NDArray[np.int32]:
         """(n,) rows in the order of their numbers."""
-        if self.guard is not None:
-            self.guard.ids()
-        return np.argsort(self.ids).astype(np.int32)
+        return np.argsort(self.checked_ids).astype(np.int32)
 
     @once
     def searcher(self) -> Any:

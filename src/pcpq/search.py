@@ -70,13 +70,16 @@ def rows_with(segment: Segment, ids: NDArray[Any]) -> NDArray[np.bool_]:
     if segment.names is None:
         if ids.size and ids.dtype.kind not in "iu":
             raise ValueError(f"a filter by {kind_of(ids)} does not suit an index whose ids are int")
-        if segment.guard is not None:
-            segment.guard.ids()
-        return np.isin(segment.ids, ids)
-    found = np.zeros(len(segment), bool)
+        return np.isin(segment.checked_ids, ids)
     rows = segment.find_words(as_words(ids) if ids.size else [])
-    found[rows[rows >= 0]] = True
-    return found
+    return chosen_rows(segment, rows[rows >= 0])
+
+
+def chosen_rows(segment: Segment, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """(n,) which rows of a segment are these."""
+    chosen = np.zeros(len(segment), bool)
+    chosen[rows] = True
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -127,17 +130,12 @@ def allowed_rows(snapshot: Snapshot, filter: Any, exclude: Any, where: str | Non
     for part, rows in zip(snapshot.parts, holds, strict=True):
         some = part.everything if wanted is None else part.only(wanted.of(part.segment))
         if rows is not None:
-            chosen = np.zeros(len(part.segment), bool)
-            chosen[rows] = True
-            mask = part.segment.blocks.mask(chosen)
+            mask = part.segment.blocks.mask(chosen_rows(part.segment, rows))
             some = part.only(mask if some.mask is None else mask & some.mask)
         if refused is not None:
-            none = ~refused.of(part.segment)
-            mask = (
-                part.segment.blocks.mask(np.ones(len(part.segment), bool)) if some.mask is None else some.mask
-            )
-            left, before = part.only(mask & none), some
-            some = replace(left, share=before.share * left.count / max(before.count, 1))
+            mask = part.segment.every_row if some.mask is None else some.mask
+            left = part.only(mask & ~refused.of(part.segment))
+            some = replace(left, share=some.share * left.count / max(some.count, 1))
         found.append(some)
     return tuple(found)
 

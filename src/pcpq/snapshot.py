@@ -134,8 +134,9 @@ class Snapshot:
         words = np.full(numbers.size, None, object)
         flat = numbers.ravel()
         for part in self.parts:
-            for place in np.flatnonzero((flat >= 0) & (part.segment.find(flat) >= 0)):
-                words[place] = part.segment.word(int(flat[place]))
+            rows = part.segment.find(flat)
+            there = np.flatnonzero(rows >= 0)
+            words[there] = part.segment.words(rows[there])
         return words.reshape(numbers.shape)
 
     def matching(self, where: str) -> list[NDArray[np.intp]]:

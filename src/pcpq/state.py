@@ -62,10 +62,12 @@ class State:
     def insert(self, rows: Rows, spread: Spread, ids: Any, attributes: Any, replacing: bool) -> NDArray[Any]:
         """Rows become a part of their own; returns their ids."""
         with self.writing:
-            numbers, names, kind = new_ids(ids, len(rows), self.kind, self.next_id)
-            given = numbers if names is None else np.array(names.all(), object)
-            before = self.snapshot.without(given) if replacing else self.snapshot
-            refuse_known(before, given)
+            given, numbers, names, kind = new_ids(ids, len(rows), self.kind, self.next_id)
+            if replacing:
+                before = self.snapshot.without(given)
+            else:
+                before = self.snapshot
+                refuse_known(before, given)
             rows.ids[:] = numbers
             known = None if attributes is None else known_attributes(before, attributes, numbers)
             segment = Segment.of(before.trained, rows, spread, names, known)

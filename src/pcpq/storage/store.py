@@ -152,9 +152,8 @@ class Store:
         segment, name = part.segment, part.segment.name
         entry = self._disk.segments.get(name)
         if entry is None:
-            if (
-                self.directory / file_of(segment)
-            ).exists():  # saved before, where nobody knows what became of it
+            if (self.directory / file_of(segment)).exists():
+                # Saved before: who knows what became of it.
                 segment = replace(segment, name=(name := uuid4().hex))
             path = self.directory / file_of(segment)
             entry = write_segment(path, segment)
