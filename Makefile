@@ -24,12 +24,16 @@ TORTURE_TESTS = tests/test_kills.py tests/test_faults.py tests/test_corruption.p
 # The sanitizer holds freed memory back to catch its use.
 UNSANITIZED = --deselect tests/test_index.py::test_memory_does_not_grow_over_100_000_searches
 
-.PHONY: demo test lint symbols sanitize torture stub format clean
+# The report page is tested in a real browser; where there is none to be had, those tests are skipped.
+browser:
+	@command -v chromium > /dev/null || sh tools/install_chromium.sh || echo "no Chromium: the report page is not tested"
+
+.PHONY: demo test browser lint symbols sanitize torture stub format clean
 
 demo: $(VENV)/.package
 	$(BIN)/python -m pcpq.demo
 
-test: $(VENV)/.package $(VENV)/.test
+test: $(VENV)/.package $(VENV)/.test browser
 	$(BIN)/python -m pytest $(WORKERS)
 
 lint: $(VENV)/.package $(VENV)/.test $(VENV)/.dev

@@ -26,9 +26,10 @@ from typing import Any
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # threads are pcpq's own
 
 import numpy as np
-from common import data_folder, environment, load, save
+from common import data_folder, load, save
 
 import pcpq
+from pcpq.environment import environment
 
 RESULTS = Path(__file__).parent / "results"
 PARTS = ("time", "memory", "interrupt")

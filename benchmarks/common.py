@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import sys
 from dataclasses import dataclass
-from datetime import date
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import pcpq
-from pcpq import _core
 from pcpq.clustering import Section, assign, choose_seeds, cluster
 
 # Vectors whose norm means nothing are divided by it; the others are searched by raw inner product.
@@ -105,37 +100,6 @@ def make_lists(base: np.ndarray, n_lists: int, seed: int = 0) -> Lists:
     seeds = choose_seeds(sample, n_lists, "k-means++", generator)
     centers = cluster(Section(base), seeds, projective=False, max_iterations=25).centers
     return Lists(centers, assign(Section(base), centers, projective=False)[0])
-
-
-def environment(*peers: str) -> dict[str, Any]:
-    """Everything a number depends on besides the code."""
-    cpu = platform.processor()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        cpu = next(
-            (line.split(":")[1].strip() for line in info.read_text().splitlines() if "model name" in line),
-            cpu,
-        )
-    return {
-        "command": "python " + " ".join([os.path.relpath(sys.argv[0]), *_public(sys.argv[1:])]),
-        "date": date.today().isoformat(),
-        "cpu": cpu,
-        "cpus": len(os.sched_getaffinity(0)),
-        "simd": _core.simd_level(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "pcpq": pcpq.__version__,
-        **{peer: metadata.version(peer) for peer in peers},
-    }
-
-
-def _public(arguments: list[str]) -> list[str]:
-    """The arguments without the folder they happened to name."""
-    shown, hide = [], False
-    for argument in arguments:
-        shown.append("FOLDER" if hide else argument)
-        hide = argument == "--data"
-    return shown
 
 
 def save(path: Path, result: dict[str, Any]) -> None:

@@ -20,9 +20,11 @@ os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np
-from common import Data, data_folder, default_metric, environment, load, save, shared_rows
+from common import Data, data_folder, default_metric, load, save, shared_rows
 from peers_indexes import Kind, Pcpq, Setting, label
 from peers_tuning import Candidate, Queries, Sweep, race
+
+from pcpq.environment import environment
 
 RESULTS = Path(__file__).parent / "results"
 TARGET = 0.95

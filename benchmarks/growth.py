@@ -25,12 +25,13 @@ from typing import Any
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # threads are pcpq's own
 
 import numpy as np
-from common import best_rows, data_folder, default_metric, environment, load, save, shared_rows
+from common import best_rows, data_folder, default_metric, load, save, shared_rows
 from peers import settled
 from peers_indexes import Pcpq
 from peers_tuning import MODES, Candidate, Queries, Sweep, race
 
 import pcpq
+from pcpq.environment import environment
 
 RESULTS = Path(__file__).parent / "results"
 ROWS = (30_000, 100_000, 300_000, 1_000_000, 3_000_000)

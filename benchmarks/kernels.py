@@ -18,9 +18,10 @@ from typing import Any
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # threads are pcpq's own
 
 import numpy as np
-from common import data_folder, environment, load, save, shared_rows
+from common import data_folder, load, save, shared_rows
 
 import pcpq
+from pcpq.environment import environment
 
 RESULTS = Path(__file__).parent / "results"
 STAGES = ("lists", "tables", "scan", "judging")

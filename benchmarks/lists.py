@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import UNIT_NORM, Data, data_folder, default_metric, environment, load, save
+from common import UNIT_NORM, Data, data_folder, default_metric, load, save
 
 from pcpq import partition
+from pcpq.environment import environment
 from pcpq.fitting import default_lists
 
 RECALLS = (0.92, 0.96, 0.985)

@@ -29,9 +29,11 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["MKL_NUM_THREADS"] = "1"
 
 import numpy as np
-from common import Data, data_folder, default_metric, environment, load, save, shared_rows
+from common import Data, data_folder, default_metric, load, save, shared_rows
 from peers_indexes import Entry, K, Setting, codes_entries, entries
 from peers_tuning import MODES, Candidate, Queries, Sweep, Tuner, race
+
+from pcpq.environment import environment
 
 RESULTS = Path(__file__).parent / "results"
 TARGETS = {"kept": [0.90, 0.95, 0.98], "codes": [0.85]}

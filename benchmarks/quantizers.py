@@ -26,9 +26,10 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from common import Data, Lists, best_rows, data_folder, environment, load, make_lists, save, shared_rows
+from common import Data, Lists, best_rows, data_folder, load, make_lists, save, shared_rows
 
 import pcpq
+from pcpq.environment import environment
 
 RESULTS = Path(__file__).parent / "results"
 TRAINING_ROWS = 100_000

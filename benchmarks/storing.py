@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import data_folder, environment, load, save
+from common import data_folder, load, save
 from growth import grown
 
 import pcpq
+from pcpq.environment import environment
 
 RESULTS = Path(__file__).parent / "results"
 ROWS = 1_000_000

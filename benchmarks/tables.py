@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "benchmarks" / "results"
+from markdown_tables import RESULTS, ROOT, markdown, ran_in
+from paper_tables import TABLES as PAPER_TABLES
+
 DESIGN = ROOT / "docs" / "design"
 PAGES = (
     ROOT / "README.md",
+    ROOT / "docs" / "paper.md",
     *(DESIGN / name for name in ("quantizers.md", "index.md", "performance.md", "storage.md")),
 )
 SETS = ("glove", "lastfm48k", "npm", "minilm")
@@ -31,21 +32,9 @@ def result(name: str) -> dict[str, Any]:
     return committed(f"quantizers_{name}")
 
 
-def markdown(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """A Markdown table."""
-    head = list(head)
-    lines = [head, ["---"] * len(head), *([str(cell) for cell in row] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
 def ran(name: str) -> str:
     """The command of quantizers.py, and what it ran on."""
     return ran_in(result(name)["environment"])
-
-
-def ran_in(where: dict[str, Any]) -> str:
-    """The command, and what it ran on."""
-    return f"`{where['command']}`, {where['cpu']}, {where['simd']}, {where['cpus']} CPU, {where['date']}."
 
 
 def short(method: str) -> str:
@@ -366,6 +355,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "kernels": kernels,
     "growth": growth,
     "building": building,
+    **PAPER_TABLES,
 }
 
 

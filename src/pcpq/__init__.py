@@ -26,8 +26,10 @@ storage/       segments in files, and which of them count
 state.py       the snapshot that counts now, and who may replace it
 index.py       Index, which composes the above
 opening.py     build and open
-cli.py         the command line
 datasets.py    the word vectors that come with the package
+paper/         the paper's experiments, and some that it could not run
+report/        results as a page to be read in a browser
+cli.py         the command line
 """
 
 from pcpq.errors import FormatError, LockedError, NotFittedError

@@ -7,6 +7,7 @@ import fcntl
 import json
 import mmap
 import os
+import secrets
 import socket
 import stat
 import time
@@ -45,6 +46,17 @@ def write_new(path: Path, chunks: Iterable[Any]) -> None:
 def replace_file(path: Path, new: Path) -> None:
     """Put a file that is on disk in another's place."""
     os.replace(new, path)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Put a file in its place as a whole or not at all, whatever was there before."""
+    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    write_new(new, [content])
+    try:
+        replace_file(path, new)
+    except BaseException:
+        remove_if_there(new)
+        raise
 
 
 def sync_directory(path: Path) -> None:

@@ -1,0 +1,1 @@
+"""The paper's experiments, and what it could not show: `pcpq paper`."""

@@ -1,0 +1,41 @@
+"""Processes that train quantizers: thousands of small ones, whose training is short calls under one lock."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from types import TracebackType
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Workers:
+    """As many processes as asked for; with one, the work is done here."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        # Not forked: threads may hold locks that a fork would copy.
+        context = multiprocessing.get_context("spawn")
+        self.pool = ProcessPoolExecutor(count, mp_context=context) if count > 1 else None
+
+    def map(
+        self, function: Callable[[Item], Result], items: Iterable[Item], done: Callable[[], None]
+    ) -> list[Result]:
+        """`[function(item) for item in items]`; `done` is called after each."""
+        results = []
+        for result in map(function, items) if self.pool is None else self.pool.map(function, items):
+            results.append(result)
+            done()
+        return results
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.pool is not None:
+            self.pool.shutdown(cancel_futures=True)
