@@ -1,5 +1,6 @@
 # make demo   the main job on the bundled word vectors
 # make test   everything the tests need, and the tests
+# make docs   the pages as HTML, in build/docs
 # make lint   ruff, mypy, clang-format, the native stub
 # make torture  the hard tests of storage, in full
 # make symbols sanitize stub
@@ -28,10 +29,10 @@ UNSANITIZED = --deselect tests/test_index.py::test_memory_does_not_grow_over_100
 browser:
 	@command -v chromium > /dev/null || sh tools/install_chromium.sh || echo "no Chromium: the report page is not tested"
 
-.PHONY: demo test browser lint symbols sanitize torture stub format clean
+.PHONY: demo test browser docs lint symbols sanitize torture stub format clean
 
 demo: $(VENV)/.package
-	$(BIN)/python -m pcpq.demo
+	$(BIN)/python -m pcpq.demo $(WORDS)
 
 test: $(VENV)/.package $(VENV)/.test browser
 	$(BIN)/python -m pytest $(WORKERS)
@@ -42,6 +43,10 @@ lint: $(VENV)/.package $(VENV)/.test $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run --Werror $(CPP)
 	$(BIN)/python tools/native_stub.py --check
+	$(BIN)/python tools/cli_docs.py --check
+
+docs: $(VENV)/.package $(VENV)/.docs
+	$(BIN)/python -m sphinx -q -W --keep-going -n -b html docs build/docs
 
 # No inline function of an AVX2 file may end up in a program that runs on an older processor.
 symbols: $(VENV)/.package
@@ -65,6 +70,7 @@ torture: $(VENV)/.test
 
 stub: $(VENV)/.package $(VENV)/.dev
 	$(BIN)/python tools/native_stub.py
+	$(BIN)/python tools/cli_docs.py
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
@@ -80,11 +86,15 @@ $(VENV)/.created:
 	touch $@
 
 $(VENV)/.package: $(VENV)/.created $(SOURCES)
-	$(BIN)/pip install --quiet .
+	$(BIN)/pip install --quiet ".[cli]"
 	touch $@
 
 $(VENV)/.test: $(VENV)/.package pyproject.toml
 	$(BIN)/pip install --quiet ".[test]"
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.package pyproject.toml
+	$(BIN)/pip install --quiet ".[docs]"
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.package pyproject.toml

@@ -41,7 +41,7 @@ class Run:
         self.search = index._state.snapshot.only_segment.searcher.search
         self.queries, self.probes, self.rerank = queries, probes, rerank
         self.ids = np.empty((len(queries), k), np.int64)
-        self.scores = np.empty((len(queries), k), np.float32)
+        self.scores = np.empty((len(queries), k))
         counts = np.empty((len(queries), 3), np.int64)
         self.search(queries, probes, rerank, self.ids, self.scores, out_counts=counts)
         self.rows = counts[:, 1]

@@ -10,11 +10,11 @@ ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 
 
-def markdown(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+def markdown(head: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
     """A Markdown table."""
     head = list(head)
-    lines = [head, ["---"] * len(head), *([str(cell) for cell in row] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
 def ran_in(where: dict[str, Any]) -> str:

@@ -187,13 +187,14 @@ public:
 
     void search(Array<const float, 2> queries, int64_t probes, int64_t rerank, Array<int64_t, 2> out_ids,
                 Array<double, 2> out_scores, Maybe<const uint32_t, 1> allowed, float share,
-                Maybe<int64_t, 2> out_counts, Maybe<double, 1> out_seconds) const {
+                Maybe<int64_t, 2> out_counts, Maybe<double, 1> out_seconds, Maybe<int32_t, 2> out_scanned) const {
         const size_t n = queries.shape(0);
         SearchJob job = job_of(queries.data(), n, probes, rerank, out_ids.shape(1), out_ids.data(), out_scores.data());
         job.allowed = data_or_null(allowed);
         job.share = share;
         job.counts = data_or_null(out_counts);
         job.seconds = data_or_null(out_seconds);
+        job.scanned = data_or_null(out_scanned);
         require(static_cast<int64_t>(queries.shape(1)) == lists_.dimensions, "queries have the wrong shape");
         require(!allowed || static_cast<int64_t>(allowed->shape(0)) == lists_.n_blocks(),
                 "allowed has the wrong shape");
@@ -202,6 +203,8 @@ public:
         require(!out_counts || (out_counts->shape(0) == n && out_counts->shape(1) == 3),
                 "out_counts has the wrong shape");
         require(!out_seconds || out_seconds->shape(0) == 4, "out_seconds has the wrong shape");
+        require(!out_scanned || (out_scanned->shape(0) == n && out_scanned->shape(1) == out_ids.shape(1)),
+                "out_scanned has the wrong shape");
         nb::gil_scoped_release unlocked;
         pcpq::search(job);
     }
@@ -248,8 +251,8 @@ private:
                      double* scores) const {
         const auto wanted = static_cast<int64_t>(k);
         require(probes > 0 && rerank >= wanted && wanted > 0, "probes, rerank or k is out of range");
-        return {guard_, lists_, packed_, kept_,   turn_, nullptr, 1.0f,    static_cast<int64_t>(n),
-                probes, rerank, wanted,  queries, ids,   scores,  nullptr, nullptr};
+        return {guard_, lists_,  packed_, kept_,  turn_,   nullptr, 1.0f,   static_cast<int64_t>(n), probes, rerank,
+                wanted, queries, ids,     scores, nullptr, nullptr, nullptr};
     }
 };
 
@@ -283,7 +286,7 @@ void bind_search(nb::module_& m) {
         .def("search", &Searcher::search, "queries"_a.noconvert(), "probes"_a, "rerank"_a, "out_ids"_a.noconvert(),
              "out_scores"_a.noconvert(), "allowed"_a.none() = nb::none(), "share"_a = 1.0f,
              "out_counts"_a.none() = nb::none(), "out_seconds"_a.none() = nb::none(),
-             "The k best rows for every query.")
+             "out_scanned"_a.none() = nb::none(), "The k best rows for every query.")
         .def("search_one", &Searcher::search_one, "query"_a.noconvert(), "probes"_a, "rerank"_a,
              "out_ids"_a.noconvert(), "out_scores"_a.noconvert(),
              "The k best rows for one query as it was given; False where fewer are found or its length is unusual.");

@@ -15,6 +15,7 @@
 #include "boundary.h"
 #include "codebook.h"
 #include "kernels.h"
+#include "recall.h"
 #include "scoring.h"
 #include "training.h"
 
@@ -234,6 +235,35 @@ void release_memory() {
 #endif
 }
 
+void recall_sums(Array<const int32_t, 2> scanned, Array<const int32_t, 2> lists, Array<const int32_t, 2> ranks,
+                 Array<const int32_t, 1> parts, Array<const int32_t, 1> results, Array<const int32_t, 1> probes,
+                 Array<const int32_t, 2> judged, Array<double, 3> out_hits, Array<double, 3> out_squares) {
+    const size_t n = scanned.shape(0), count = scanned.shape(1);
+    const size_t shape[3] = {results.shape(0), probes.shape(0), judged.shape(1)};
+    for (const auto& same : {lists, ranks})
+        require(same.shape(0) == n && same.shape(1) == count, "candidates do not match");
+    require(judged.shape(0) == shape[0], "judged has the wrong shape");
+    for (size_t axis = 0; axis < 3; axis++)
+        require(out_hits.shape(axis) == shape[axis] && out_squares.shape(axis) == shape[axis],
+                "outputs have the wrong shape");
+    for (size_t i = 0; i < n * count; i++)
+        require(scanned.data()[i] >= 0 && static_cast<size_t>(scanned.data()[i]) < count, "a place is out of range");
+    for (size_t i = 0; i < parts.shape(0); i++)
+        require(parts.data()[i] >= (i ? parts.data()[i - 1] : 0) && static_cast<size_t>(parts.data()[i]) <= count,
+                "parts do not follow each other");
+    for (size_t i = 0; i < shape[0]; i++) require(results.data()[i] > 0, "results are not positive");
+    nb::gil_scoped_release unlocked;
+    const JudgedCandidates candidates{static_cast<int64_t>(n),
+                                      static_cast<int64_t>(count),
+                                      scanned.data(),
+                                      lists.data(),
+                                      ranks.data(),
+                                      static_cast<int64_t>(parts.shape(0)),
+                                      parts.data()};
+    sum_recalls(candidates, results.data(), shape[0], probes.data(), shape[1], judged.data(), shape[2], out_hits.data(),
+                out_squares.data());
+}
+
 }  // namespace
 
 NB_MODULE(_core, m) {
@@ -341,6 +371,10 @@ NB_MODULE(_core, m) {
         },
         "values"_a.noconvert(), "weights"_a.noconvert(), "out_levels"_a.noconvert(),
         "Exact weighted 1-D k-means of ascending values.");
+    m.def("sum_recalls", &recall_sums, "scanned"_a.noconvert(), "lists"_a.noconvert(), "ranks"_a.noconvert(),
+          "parts"_a.noconvert(), "results"_a.noconvert(), "probes"_a.noconvert(), "judged"_a.noconvert(),
+          "out_hits"_a.noconvert(), "out_squares"_a.noconvert(),
+          "Recall and its square, added up over queries, for numbers of results, lists and candidates.");
     bind_scoring<uint8_t>(m);
     bind_scoring<uint16_t>(m);
 

@@ -43,8 +43,10 @@ public:
     struct Answer {
         double score;
         int64_t id, key;  // in the order of scores, and in some order even where they are no numbers
+        int32_t place;    // among the candidates
         Answer() = default;
-        Answer(double score, int64_t id) : score(score), id(id), key(std::bit_cast<int64_t>(score + 0.0)) {
+        Answer(double score, int64_t id, int32_t place)
+            : score(score), id(id), key(std::bit_cast<int64_t>(score + 0.0)), place(place) {
             if (key < 0) key ^= INT64_MAX;
         }
         // Larger scores first, then lower ids.
@@ -69,7 +71,7 @@ public:
             std::iota(places_.data(), places_.data() + n, 0);
         }
         answers_.resize(count);
-        for (int64_t i = 0; i < count; i++) answers_[i] = {scores[places_[i]], ids[rows[places_[i]]]};
+        for (int64_t i = 0; i < count; i++) answers_[i] = {scores[places_[i]], ids[rows[places_[i]]], places_[i]};
         sort(k);
     }
 
@@ -255,6 +257,8 @@ public:
             job.ids[q * job.k + i] = i < k ? judged.best[i].id : -1;
             job.scores[q * job.k + i] = i < k ? judged.best[i].score : -std::numeric_limits<double>::infinity();
         }
+        if (job.scanned)
+            for (int64_t i = 0; i < k; i++) job.scanned[q * job.k + i] = scores_[judged.best[i].place];
         if (!job.counts) return;
         int64_t scanned = 0;
         for (int32_t list : chosen()) scanned += job.lists.rows[list + 1] - job.lists.rows[list];

@@ -148,6 +148,7 @@ struct SearchJob {
     double* scores;        // (n_queries, k)  out, larger is better
     int64_t* counts;       // (n_queries, 3)  out: lists probed, rows scanned, candidates judged; or null
     double* seconds;       // (4,)  added to: ranking lists, tables, scan, judging; or null
+    int32_t* scanned;      // (n_queries, k)  out: what the scan thought of the answers, larger is better; or null
 };
 
 // What each SIMD level does for a search.

@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+# Their commands take hours, or are made from the command line's own help, which has tests.
+COMMANDS_NOT_RUN = ("paper.md", "cli.md")
 
 
 @pytest.fixture
@@ -18,11 +22,36 @@ def tables(monkeypatch):
     return tables
 
 
+@pytest.fixture
+def pages(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import pages
+
+    return pages
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import measured
+
+    return measured
+
+
 def test_tables_are_the_committed_results(tables):
     for path in tables.PAGES:
         text = path.read_text()
         assert "<!-- table:" in text
         assert tables.filled(text) == text, f"{path.name} is out of date: run python benchmarks/tables.py"
+
+
+def test_measured_tables_and_plots_are_the_committed_results(measured):
+    assert measured.pages()
+    for path in measured.pages():
+        text = path.read_text()
+        assert measured.filled(text) == text, f"{path.name} is out of date: run python tools/measured.py"
+    for name in measured.PICTURES:
+        assert measured.is_current(name), f"docs/plots/{name}.svg is out of date: run python tools/measured.py"
 
 
 def test_the_readmes_python_runs():
@@ -31,6 +60,57 @@ def test_the_readmes_python_runs():
     space: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), space)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_runs_from_top_to_bottom_and_prints_what_it_shows(name, pages, tmp_path, monkeypatch):
+    path, space = DOCS / name, {"__name__": Path(name).stem}
+    monkeypatch.chdir(tmp_path)
+    for block in pages.blocks_of(path.read_text()):
+        if not block.can_run or (block.language == "sh" and name in COMMANDS_NOT_RUN):
+            continue
+        printed = pages.run_block(block, path, space)
+        if block.shown is not None and not (block.language == "sh" and not printed):
+            agrees = pages.agrees(printed, block.shown, block.about)
+            assert agrees, f"{name}, line {block.line}: run python tools/pages.py docs/{name}\n{printed}"
+
+
+def test_blocks_that_are_not_run_need_a_peer_or_what_is_being_written(pages):
+    blocks = [block for name in PAGES for block in pages.blocks_of((DOCS / name).read_text())]
+    needs = {need for block in blocks for need in block.needs}
+    assert needs <= {"faiss", "scann", "hnswlib", "bytes_per_vector", "pyarrow", "duckdb"}
+
+
+def test_every_page_is_reached_from_the_first(pages):
+    first = (DOCS / "index.md").read_text()
+    trees = re.findall(r"```\{toctree\}\n(.*?)```", first, flags=re.DOTALL)
+    listed = [word.strip("<>") for tree in trees for word in tree.split()]
+    for name in PAGES:
+        page = Path(name).with_suffix("")
+        assert name == "index.md" or any(page.match(entry) for entry in listed), name
+
+
+def test_numbers_of_a_block_may_be_about_right_only_where_it_says_so(pages):
+    assert pages.agrees("a 100  b\n", "a 100 b", False)
+    assert not pages.agrees("a 101 b", "a 100 b", False)
+    assert pages.agrees("a 1,200 b 0.95", "a 1,000 b 0.96", True)
+    assert not pages.agrees("a 1,600 b", "a 1,000 b", True)
+    assert not pages.agrees("a 0.95 b", "a 0.85 b", True)
+    assert not pages.agrees("a 100 c", "a 100 b", True)
+    assert not pages.agrees("a 100 b 1", "a 100 b", True)
+
+
+def test_blocks_know_what_they_need_and_show(pages):
+    page = (
+        "```python needs=faiss,scann\na = 1\n```\n\ntext\n\n```python\nprint(1)\n```\n\n```text about\n1\n```\n"
+        '<div class="beside">\n\n```python\nb = 1\n```\n\n```python\nb = 2\n```\n\n</div>\n\n```text\n2\n```\n'
+        "```python\nc = 1\n```\n\nin between\n\n```text\n3\n```\n"
+    )
+    found = pages.blocks_of(page)
+    assert [block.needs for block in found] == [("faiss", "scann"), (), (), (), ()]
+    assert [block.shown for block in found] == [None, "1\n", "2\n", "2\n", None]
+    assert [block.about for block in found] == [False, True, False, False, False]
+    assert found[1].line == 8
 
 
 def test_the_demo_answers_for_a_word(capsys):

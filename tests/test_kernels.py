@@ -54,21 +54,22 @@ def encode(seed, loss, scale, *, n=37, m=3, size=2, k=5, s=6, by_distance=False,
     return out_centers, out_scales, out_alphas
 
 
-@pytest.mark.skipif("avx2" not in _core.simd_levels(), reason="this processor has one level only")
+@pytest.mark.skipif(len(_core.simd_levels()) == 1, reason="this processor has one level only")
 @pytest.mark.parametrize(("loss", "scale", "s"), LEVEL_CASES)
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 9])
-def test_avx2_gives_the_bits_of_portable(loss, scale, size, s):
+def test_every_level_gives_the_bits_of_portable(loss, scale, size, s):
     results = []
-    for level in ("avx2", "portable"):
+    for level in _core.simd_levels():
         _core.set_simd_level(level)
         results.append([encode(seed, loss, scale, size=size, s=s) for seed in range(3)])
         if loss == "section":
             results[-1].append(encode(3, loss, scale, size=size, s=s, by_distance=True))
     _core.set_simd_level("auto")
-    for ours, theirs in zip(*results, strict=True):
-        for a, b in zip(ours, theirs, strict=True):
-            assert (a is None) == (b is None)
-            assert a is None or np.array_equal(a, b)
+    for level in results[:-1]:
+        for ours, theirs in zip(level, results[-1], strict=True):
+            for a, b in zip(ours, theirs, strict=True):
+                assert (a is None) == (b is None)
+                assert a is None or np.array_equal(a, b)
 
 
 @pytest.mark.parametrize("n", [1, 7, 8, 9, 127, 128, 129, 300])
@@ -92,18 +93,18 @@ def test_a_row_does_not_depend_on_its_neighbours(simd_level, generator):
     assert np.array_equal(codes(points), np.concatenate([codes(points[i : i + 1]) for i in range(50)]))
 
 
-@pytest.mark.skipif("avx2" not in _core.simd_levels(), reason="this processor has one level only")
+@pytest.mark.skipif(len(_core.simd_levels()) == 1, reason="this processor has one level only")
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_seeds_are_the_same_on_every_level(symmetric, generator):
     points = generator.normal(size=(1001, 5)).astype(np.float32)
     found = []
-    for level in ("avx2", "portable"):
+    for level in _core.simd_levels():
         _core.set_simd_level(level)
         rows = np.empty(40, np.int64)
         _core.seed(points, np.random.default_rng(5).random(40), symmetric, rows)
         found.append(rows)
     _core.set_simd_level("auto")
-    assert np.array_equal(*found)
+    assert all(np.array_equal(rows, found[0]) for rows in found)
     assert len(np.unique(found[0])) == 40
 
 

@@ -302,6 +302,14 @@ def test_operations_are_those_of_the_papers_formulas(small):
     )
 
 
+def test_coordinates_that_fill_up_sections_are_counted_too(small):
+    residuals, queries = (rows[:, :11].copy() for rows in (small.all_residuals(), small.queries))
+    for row in operations.table(extensions.Setting(3, 8, 4), residuals, queries):
+        centers = 32 if "32" in row["label"] else 8
+        assert row["padding"] == (0 if "clustering" in row["label"] else 1)
+        assert row["counted"] == row["formula"] + centers * row["padding"]
+
+
 def test_alternation_comes_close_to_the_best_of_a_cluster(words):
     experiment = prepare(words.base, words.queries, 5, seed=0, threads=1)
     found = single_clusters(experiment, 4, 0.2, seed=0, clusters=8)

@@ -17,19 +17,24 @@ rerank.py      vectors kept to judge candidates by
 rows.py        encoded vectors while they are gathered and sorted
 trained.py     what fit learns, and how vectors become rows by it
 fitting.py     what an index is trained on
+recall.py      what searches find, and what to ask for so much
 scan.py        segments: the arrays that a search reads, and its native call
 snapshot.py    segments, and what is still there of them
 lookup.py      vectors and attributes by id
 refit.py       their vectors once more, to learn from
 search.py      what a search is asked for, and how it goes on until that is found
+truth.py       queries to measure by, and their exact answers
+tuning.py      what searches find, measured
 storage/       segments in files, and which of them count
 state.py       the snapshot that counts now, and who may replace it
 index.py       Index, which composes the above
+budget.py      what fits a number of bytes
 opening.py     build and open
+formats/       vectors from files, results to files
 datasets.py    the word vectors that come with the package
 paper/         the paper's experiments, and some that it could not run
 report/        results as a page to be read in a browser
-cli.py         the command line
+cli/           the command line
 """
 
 from pcpq.errors import FormatError, LockedError, NotFittedError

@@ -14,6 +14,7 @@ from pcpq.partition import Partition
 # it does if lengths do. Two products are added up at once and must fit too: 255 of a query with 64 of a center.
 LARGEST_SUM = 32_767
 LARGEST_CENTER = 64
+LARGEST_QUERY = 127
 # What is added to a query's integers, so that they are not negative.
 QUERY_ZERO = 128
 # The deviation of rounding.
@@ -71,6 +72,18 @@ class Coarse:
             centers,
             partition.middle,
         )
+
+    def products(self, rows: Float32Array) -> Float32Array:
+        """(n, L) of rows with centers, rounded as native code rounds them."""
+        n, d = self.centers.shape
+        lengths, largest = np.linalg.norm(rows, axis=1), np.abs(rows).max(axis=1)
+        units = np.maximum(lengths / np.float32(self.longest_query), largest / np.float32(LARGEST_QUERY))
+        units = np.maximum(units, np.finfo(np.float32).tiny)[:, None]
+        lists = self.integers.transpose(0, 2, 1, 3).reshape(-1, self.integers.shape[1] * 4)[:n, :d]
+        found: Float32Array = (
+            np.rint(rows / units) @ lists.T.astype(np.float32) * (units * np.float32(self.unit))
+        )
+        return found
 
     def is_rough(self, variances: Float32Array) -> bool:
         """Whether rounding matters beside (L,) variances of scores within lists, for a query of length 1."""

@@ -45,7 +45,7 @@ def processor() -> str:
 def command(arguments: list[str]) -> str:
     """What was run, without the folders it happened to name."""
     program = Path(arguments[0])
-    words = ["pcpq"] if program.name in ("pcpq", "cli.py") else ["python", os.path.relpath(program)]
+    words = ["pcpq"] if program.name == "pcpq" else ["python", os.path.relpath(program)]
     hide = False
     for argument in arguments[1:]:
         words.append("FOLDER" if hide else argument)

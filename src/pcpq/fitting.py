@@ -8,12 +8,17 @@ from typing import Protocol
 import numpy as np
 
 from pcpq import _core
+from pcpq.codebooks import CODEBOOKS
 from pcpq.partition import ROWS_A_LIST
 from pcpq.quantizers import PQ, QPCPQ, Quantizer
+from pcpq.rerank import KEEPS
+from pcpq.rotation import ROTATIONS
 from pcpq.streams import Sample
 from pcpq.trained import Trained
 
 METRICS = ("dot", "cosine", "euclidean")
+# What parameters of an index may be.
+CHOICES = {"metric": METRICS, "rotation": ROTATIONS, "codebooks": CODEBOOKS, "keep": KEEPS}
 # Rows to train on: where lists need fewer, and where nobody knows how many vectors there will be.
 LEAST_TRAINING_ROWS = 65_536
 TRAINING_ROWS = 1 << 18
@@ -29,6 +34,14 @@ class Settings(Protocol):
     rotation: str | None
     codebooks: str
     keep: str | None
+
+
+def check_choices(**chosen: str | None) -> None:
+    """A ValueError that names a parameter which is none of what it may be."""
+    for name, value in chosen.items():
+        if value not in CHOICES[name]:
+            allowed = ", ".join(map(repr, CHOICES[name]))
+            raise ValueError(f"{name} is {value!r}; expected one of {allowed}")
 
 
 def default_lists(n: int) -> int:

@@ -12,28 +12,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import Float32Array, Ids
-from pcpq.codebooks import CODEBOOKS
+from pcpq.arrays import Float32Array, FloatArray, Ids
 from pcpq.errors import FormatError, NotFittedError
-from pcpq.fitting import METRICS, train, training_rows
+from pcpq.fitting import check_choices, train, training_rows
 from pcpq.lookup import attributes_of, statistics, vectors_of
 from pcpq.names import is_id
 from pcpq.parallel import available_threads
 from pcpq.quantizers import Quantizer
 from pcpq.quantizers.options import whole_number
+from pcpq.recall import RecallCurve
 from pcpq.refit import sample_of
-from pcpq.rerank import KEEPS
-from pcpq.rotation import ROTATIONS
 from pcpq.rows import RowsBuilder
-from pcpq.search import Result, as_returned, ask, explain, find, find_one, find_range, make_plan
+from pcpq.search import (
+    FEW,
+    Result,
+    as_returned,
+    ask,
+    explain,
+    find,
+    find_one,
+    find_range,
+    make_plan,
+    range_plan,
+)
 from pcpq.snapshot import Snapshot
 from pcpq.state import State
 from pcpq.storage.files import reading
 from pcpq.storage.manifest import MANIFEST, Manifest
 from pcpq.storage.objects import quantizer_of, quantizer_settings
 from pcpq.storage.store import Store
-from pcpq.streams import Stream
+from pcpq.streams import Sample, Stream
 from pcpq.trained import Trained
+from pcpq.truth import rows_apart
+from pcpq.tuning import measure_index
 
 Progress = Callable[[int, int | None], None]
 
@@ -64,30 +75,29 @@ class Index:
         keep: str | None = "int16",
         seed: int = 0,
     ) -> None:
-        for name, value, allowed in (
-            ("metric", metric, METRICS),
-            ("rotation", rotation, ROTATIONS),
-            ("codebooks", codebooks, CODEBOOKS),
-            ("keep", keep, KEEPS),
-        ):
-            if value not in allowed:
-                raise ValueError(f"{name} is {value!r}; expected one of {', '.join(map(repr, allowed))}")
+        check_choices(metric=metric, rotation=rotation, codebooks=codebooks, keep=keep)
         if n_lists is not None:
             whole_number("n_lists", n_lists, 1, 1 << 24)
         self.metric, self.quantizer, self.n_lists = metric, quantizer, n_lists
         self.rotation, self.codebooks, self.keep = rotation, codebooks, keep
         self.seed = whole_number("seed", seed, 0, (1 << 63) - 1)
+        self.chosen: str | None = None  # what build chose for a number of bytes, and why
         self._state: State | None = None
         self._store: Store | None = None
 
     def fit(self, vectors: Any, *, expected: int | None = None, threads: int | None = None) -> Index:
         """Learn lists and codes from a sample of the vectors; `expected` is how many will be added."""
-        stream = Stream.of(vectors)
+        self._learn(Stream.of(vectors), expected, threads)
+        return self
+
+    def _learn(self, stream: Stream, expected: int | None, threads: int | None, apart: bool = False) -> Sample:
+        """Fit; returns a few vectors that nothing was learned from, none unless asked for."""
         n = stream.length if expected is None else expected
         generator = np.random.default_rng(self.seed)
         sample = stream.sample(training_rows(self, n), generator)
-        self._state = State(train(self, sample, n, generator, threads))
-        return self
+        held_out, rest = sample.split(rows_apart(len(sample), self.seed) if apart else np.empty(0, np.intp))
+        self._state = State(train(self, rest, n, generator, threads))
+        return held_out
 
     def add(
         self,
@@ -108,9 +118,7 @@ class Index:
         threads : None: every CPU of the process
         progress : called with how many are done and how many there are, None if nobody knows
 
-        Returns
-        -------
-        ids : of the vectors
+        Returns their ids.
         """
         return self._insert(vectors, ids, attributes, False, threads, progress)
 
@@ -154,7 +162,26 @@ class Index:
             sample = sample_of(snapshot, training_rows(self, n), generator)
             return train(self, sample, n, generator, threads)
 
-        return self._fitted().refit(train_again, threads)
+        return self._fitted().refit(train_again, threads, lambda: self._tune_many(threads))
+
+    def tune(self, queries: Any = None, *, truth: Any = None, threads: int | None = None) -> RecallCurve:
+        """Measure what searches find, so that target_recall holds; `save` and `commit` keep it.
+
+        Parameters
+        ----------
+        queries : (n, d) floats, of the kind that will be asked; None: they are like the vectors of the index
+        truth : (n, k) ids of the exact answers, best first; None: found among the vectors kept
+
+        Returns a curve whose `choose(k, target)` tells probes, rerank and the recall to expect.
+        """
+        state = self._fitted()
+        if len(self) <= FEW:
+            raise ValueError(f"{len(self)} vectors are searched exactly; there is nothing to tune")
+        return state.know(measure_index(state.snapshot, queries, truth, self.seed, threads))
+
+    def _tune_many(self, threads: int | None) -> None:
+        if len(self) > FEW:
+            self.tune(threads=threads)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a directory; an index that is there already is replaced, whole or not at all."""
@@ -205,6 +232,7 @@ class Index:
         queries: Any,
         k: int = 10,
         *,
+        target_recall: float | None = None,
         probes: int | None = None,
         rerank: int | None = None,
         filter: Any = None,
@@ -217,23 +245,26 @@ class Index:
         Parameters
         ----------
         queries : (n, d) or (d,) floats
-        probes : lists to scan; None: a twentieth
-        rerank : candidates to judge, at least k; None: 100, or 10 k if that is more
+        target_recall : the share of the true k best to find, from which probes and rerank follow; None: 0.95
+        probes : lists to scan, instead; where nothing was measured (see tune), a twentieth
+        rerank : candidates to judge, at least k; where target_recall does not say, None is 100 or 10 k
         filter : ids that may be found, an array or a Bitmap; None: all
         exclude : ids that may not
         where : an SQL condition on attributes, as in "lang = 'en' AND year > 2020"
         threads : None: every CPU of the process, one for a single query
         """
         state = self._fitted()
+        if target_recall is not None and state.snapshot.recall is None:
+            self._tune_many(threads)
         if filter is None and exclude is None and where is None and state.kind == "int":
-            found = find_one(state.snapshot, queries, k, probes, rerank)
+            found = find_one(state.snapshot, queries, k, probes, rerank, target_recall)
             if found is not None:
                 return found
         single = np.ndim(queries) == 1
         threads = 1 if single and threads is None else threads
         snapshot = state.snapshot
         asked = ask(snapshot.trained, queries)
-        plan = make_plan(snapshot, k, probes, rerank, filter, exclude, where, threads)
+        plan = make_plan(snapshot, k, probes, rerank, target_recall, filter, exclude, where, threads)
         scores, ids = find(snapshot, asked, plan)
         found = Result(as_returned(snapshot.trained, scores, asked.unit), as_given(state.kind, snapshot, ids))
         return Result(found.scores[0], found.ids[0]) if single else found
@@ -267,7 +298,7 @@ class Index:
         state = self._fitted()
         snapshot = state.snapshot
         asked = ask(snapshot.trained, queries)
-        plan = make_plan(snapshot, 1, probes, None, filter, exclude, where, threads)
+        plan = range_plan(snapshot, probes, filter, exclude, where, threads)
         least = float(bound) / (snapshot.trained.unit * asked.unit)
         limits, scores, ids = find_range(snapshot, asked, plan, -least if max_distance is not None else least)
         return limits, as_returned(snapshot.trained, scores, asked.unit), as_given(state.kind, snapshot, ids)
@@ -285,7 +316,7 @@ class Index:
 
     def stats(self) -> dict[str, Any]:
         """Bytes a vector by part, how lists are filled, what was removed and how far vectors have moved."""
-        return statistics(self._fitted().snapshot)
+        return statistics(self._fitted().snapshot) | ({} if self.chosen is None else {"chosen": self.chosen})
 
     def __len__(self) -> int:
         return 0 if self._state is None else len(self._state.snapshot)
@@ -318,13 +349,16 @@ class Index:
         replacing: bool,
         threads: int | None,
         progress: Progress | None,
+        look: Callable[[FloatArray, int], None] | None = None,
     ) -> NDArray[Any]:
-        """Encode vectors batch by batch; they are found when all are done."""
+        """Encode vectors batch by batch; they are found when all are done. `look` sees them and their place."""
         state, stream = self._fitted(), Stream.of(vectors)
         self._refuse_readers()
         with state.writing:
             trained, builder = state.snapshot.trained, RowsBuilder(stream.length)
             for batch in stream.batches(trained.dimensions, available_threads(threads)):
+                if look is not None:
+                    look(batch, builder.count)
                 builder.append(*trained.rows(batch, builder.count, threads))
                 if progress is not None:
                     progress(builder.count, stream.length)

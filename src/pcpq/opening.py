@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from pcpq.budget import MANY, design_for
 from pcpq.index import Index, Progress
+from pcpq.search import FEW
 from pcpq.storage.store import Store
 from pcpq.streams import Stream
+from pcpq.truth import ExactAnswers, TuningQueries, queries_for
+from pcpq.tuning import measure
+
+logger = logging.getLogger("pcpq")
 
 
 def build(
@@ -17,15 +26,47 @@ def build(
     *,
     metric: str,
     attributes: Any = None,
+    queries: Any = None,
+    bytes_per_vector: float | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
     **parameters: Any,
 ) -> Index:
-    """Fit an index on a sample of the vectors and add all of them. `parameters` are those of Index."""
+    """Fit an index on a sample of the vectors, add all of them, and measure what searches find.
+
+    Parameters
+    ----------
+    vectors, ids, attributes, threads, progress : as in Index.add
+    queries : (n, d) some of the kind that will be asked, for target_recall to hold for them; None: they will be
+        like the vectors
+    bytes_per_vector : instead of quantizer and keep: the best that fits; `stats()["chosen"]` says what and why
+    parameters : those of Index
+    """
+    stream, chosen = Stream(vectors), None
+    if bytes_per_vector is not None:
+        for name in ("quantizer", "keep"):
+            if name in parameters:
+                raise ValueError(f"bytes_per_vector is {bytes_per_vector}, and {name} is given too")
+        design, chosen = design_for(bytes_per_vector, stream.dimensions, stream.length)
+        parameters |= {"quantizer": design.quantizer(stream.dimensions), "keep": design.keep}
+        logger.info("chosen: %s", chosen)
     index = Index(metric=metric, **parameters)
-    stream = Stream(vectors)
-    index.fit(stream, threads=threads)
-    index.add(stream, ids, attributes=attributes, threads=threads, progress=progress)
+    index.chosen = chosen
+    held_out = index._learn(stream, None, threads, apart=queries is None)
+    state = index._fitted()
+    if queries is None:
+        asked = TuningQueries.held_out(held_out)
+    else:
+        most = queries_for(stream.length or MANY)
+        asked, _ = TuningQueries.given(queries, None, most, index.seed)
+    exact = ExactAnswers(state.snapshot.trained, asked) if len(asked) else None
+    look = None if exact is None else exact.look
+    given = index._insert(stream, ids, attributes, False, threads, progress, look)
+    if exact is not None and len(index) > FEW:
+        numbers = given if state.kind == "int" else np.arange(len(given))
+        truth = exact.truth().renumbered(numbers)
+        curve = measure(state.snapshot, asked.renumbered(numbers), truth, threads)
+        state.know(curve)
     return index
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from dataclasses import dataclass, replace
+from types import FrameType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -21,6 +24,7 @@ from pcpq.arrays import (
 )
 from pcpq.names import as_words, kind_of
 from pcpq.quantizers.options import whole_number
+from pcpq.recall import RESULTS, USUAL_TARGET
 from pcpq.scan import Allowed, Asked, Scores, Segment
 from pcpq.snapshot import Snapshot
 from pcpq.trained import Trained
@@ -99,6 +103,7 @@ def make_plan(
     k: int,
     probes: int | None,
     rerank: int | None,
+    target_recall: float | None,
     filter: Any,
     exclude: Any,
     where: str | None,
@@ -106,19 +111,64 @@ def make_plan(
 ) -> Plan:
     """Defaults filled in, and everything judged where little may be found."""
     k = whole_number("k", k, 1, 1 << 30)
+    if probes is not None:
+        probes = whole_number("probes", probes, 1, 1 << 30)
+    if rerank is not None:
+        rerank = whole_number("rerank", rerank, 1, 1 << 34)
+    if target_recall is not None and not 0 < target_recall <= 1:
+        raise ValueError(f"target_recall is {target_recall!r}; expected a number from 0 to 1")
+    if target_recall is not None and probes is not None:
+        raise ValueError(f"target_recall is {target_recall} and probes is {probes}; give one of them")
     n_lists, n_allowed = len(snapshot.trained.partition), len(snapshot)
     allowed = tuple(part.everything for part in snapshot.parts)
-    given = probes if probes is not None else max(1, n_lists // 20)
-    probes = whole_number("probes", given, 1, 1 << 30)
-    wanted = whole_number("rerank", rerank if rerank is not None else max(100, 10 * k), 1, 1 << 34)
-    few = len(snapshot) <= FEW and rerank is None
+    few = len(snapshot) <= FEW and probes is None and rerank is None
     if filter is not None or exclude is not None or where is not None:
         allowed = allowed_rows(snapshot, filter, exclude, where)
         n_allowed = sum(some.count for some in allowed)
         few = few or n_allowed <= FEW
     if few:
-        probes, wanted = n_lists, n_allowed
+        probes, rerank = n_lists, n_allowed
+    elif probes is None:
+        share = n_allowed / max(len(snapshot), 1)
+        probes, rerank = settings_for(snapshot, k, rerank, target_recall, share)
+    wanted = rerank if rerank is not None else max(100, 10 * k)
     return Plan(k, probes, min(max(wanted, k), n_allowed), allowed, n_allowed, threads)
+
+
+def settings_for(
+    snapshot: Snapshot, k: int, rerank: int | None, target: float | None, share: float
+) -> tuple[int, int | None]:
+    """Probes and candidates for a recall, by what was measured; a twentieth of the lists where nothing was."""
+    curve = snapshot.recall
+    if curve is None:
+        return max(1, len(snapshot.trained.partition) // 20), rerank
+    aim = USUAL_TARGET if target is None else target
+    choice = curve.choose(k, aim, share=share, rerank=rerank, strict=target is not None)
+    if target is not None and choice.recall < target:
+        keep = snapshot.trained.keep
+        judged_by = "codes alone" if keep is None else f"vectors kept as {keep}"
+        warn_user(
+            f"a recall of {target} at k={k} is out of reach with {judged_by}; about {choice.recall:.3f} is reached"
+        )
+    return choice.probes, choice.rerank
+
+
+def range_plan(
+    snapshot: Snapshot, probes: int | None, filter: Any, exclude: Any, where: str | None, threads: int | None
+) -> Plan:
+    """For a search by range: who knows how many lie in it, so lists are probed as for many results."""
+    if probes is None:
+        probes, _ = settings_for(snapshot, RESULTS[-1], None, None, 1.0)
+    return make_plan(snapshot, 1, probes, None, None, filter, exclude, where, threads)
+
+
+def warn_user(message: str) -> None:
+    """A warning that names the line of the program that called us, however deep we are."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 2
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("pcpq."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)
 
 
 def allowed_rows(snapshot: Snapshot, filter: Any, exclude: Any, where: str | None) -> tuple[Allowed, ...]:
@@ -164,20 +214,24 @@ def as_returned(trained: Trained, exact: Scores, unit: float) -> Float32Array:
     return scores
 
 
-def find_one(snapshot: Snapshot, query: Any, k: int, probes: int | None, rerank: int | None) -> Result | None:
+def find_one(
+    snapshot: Snapshot, query: Any, k: int, probes: int | None, rerank: int | None, target: float | None
+) -> Result | None:
     """The k best for one query that needs no care; None for all others.
 
     What `find` does, in a few microseconds less: a search for one query takes some tens.
     """
-    if type(query) is not np.ndarray or type(k) is not int:
+    if type(query) is not np.ndarray or query.ndim != 1 or type(k) is not int:
         return None
     if (probes is not None and type(probes) is not int) or (rerank is not None and type(rerank) is not int):
         return None
-    plan = snapshot.plans.get((k, probes, rerank))
+    if target is not None and type(target) is not float:
+        return None
+    plan = snapshot.plans.get((k, probes, rerank, target))
     if plan is None:
-        plan = make_plan(snapshot, k, probes, rerank, None, None, None, 1)
+        plan = make_plan(snapshot, k, probes, rerank, target, None, None, None, 1)
         if len(snapshot.plans) < MOST_PLANS:
-            snapshot.plans[k, probes, rerank] = plan
+            snapshot.plans[k, probes, rerank, target] = plan
     segment = snapshot.only_segment
     if k > plan.n_allowed or segment is None:
         return None
@@ -221,7 +275,7 @@ def find(
 
 def explain(snapshot: Snapshot, query: Any, k: int, **options: Any) -> dict[str, Any]:
     """What Index.explain says."""
-    known = ("probes", "rerank", "filter", "exclude", "where")
+    known = ("probes", "rerank", "target_recall", "filter", "exclude", "where")
     for name in options:
         if name not in known:
             raise ValueError(f"explain has no option {name!r}")

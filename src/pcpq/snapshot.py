@@ -17,6 +17,7 @@ from pcpq.attributes import Attributes, matching, same_rows
 from pcpq.errors import FormatError
 from pcpq.names import Names, as_words
 from pcpq.once import once
+from pcpq.recall import RecallCurve
 from pcpq.rows import RowsBuilder
 from pcpq.scan import Allowed, Scores, Segment
 from pcpq.trained import Trained
@@ -74,6 +75,7 @@ class Snapshot:
 
     trained: Trained
     parts: tuple[Part, ...] = ()
+    recall: RecallCurve | None = None  # what searches find, as far as it was measured
 
     def __len__(self) -> int:
         return sum(part.count for part in self.parts)
@@ -165,7 +167,7 @@ class Snapshot:
 
     def including(self, segment: Segment) -> Snapshot:
         """With another segment."""
-        return Snapshot(self.trained, (*self.parts, Part.whole(segment)))
+        return replace(self, parts=(*self.parts, Part.whole(segment)))
 
     def without(self, ids: Any) -> Snapshot:
         """Less some ids; those that are not there do not matter, nor do those given twice."""
@@ -173,7 +175,7 @@ class Snapshot:
         if not any((some >= 0).any() for some in rows):
             return self
         parts = [part.without(np.unique(some[some >= 0])) for part, some in zip(self.parts, rows, strict=True)]
-        return Snapshot(self.trained, tuple(part for part in parts if part.count))
+        return replace(self, parts=tuple(part for part in parts if part.count))
 
     @property
     def names(self) -> set[str]:
@@ -185,15 +187,15 @@ class Snapshot:
         segments = {part.segment.name: part for part in old}
         now = {part.segment.name: part for part in self.parts}
         rest = tuple(part for part in self.parts if part.segment.name not in segments)
-        trained = trained or self.trained
+        after = self if trained is None else Snapshot(trained)
         if merged is None:
-            return Snapshot(trained, rest)
+            return replace(after, parts=rest)
         whole = Part.whole(merged)
         for key, part in segments.items():
             rows = part.rows_there()
             gone = rows if key not in now else rows[~now[key].has(rows)]
             whole = whole.without(merged.find(part.segment.ids[gone]))
-        return Snapshot(trained, (*rest, whole) if whole.count else rest)
+        return replace(after, parts=(*rest, whole) if whole.count else rest)
 
 
 def best_of(found: list[tuple[Scores, Ids]], n: int, k: int) -> tuple[Scores, Ids]:

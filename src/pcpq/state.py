@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from weakref import WeakSet
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from pcpq.arrays import Ids
 from pcpq.attributes import Attributes, as_table, same_rows
 from pcpq.names import new_ids
+from pcpq.recall import RecallCurve
 from pcpq.refit import encode_again
 from pcpq.rows import Rows, Spread
 from pcpq.scan import Segment
@@ -85,6 +87,13 @@ class State:
         self._tend()
         return removed
 
+    def know(self, curve: RecallCurve) -> RecallCurve:
+        """What searches find; measured with lists that may have been replaced since, and then worth nothing."""
+        with self.writing:
+            if len(self.snapshot.trained.partition) == curve.probes[-1]:
+                self.snapshot = replace(self.snapshot, recall=curve)
+        return curve
+
     def show(self, snapshot: Snapshot, kind: str | None, next_id: int) -> None:
         """What somebody else wrote."""
         with self.writing:
@@ -103,14 +112,17 @@ class State:
         with self._all_parts() as before:
             self._merge(before.parts)
 
-    def refit(self, train: Callable[[Snapshot], Trained], threads: int | None) -> Future[None]:
-        """Train anew on what there is and encode everything by it, in the background."""
+    def refit(
+        self, train: Callable[[Snapshot], Trained], threads: int | None, then: Callable[[], Any]
+    ) -> Future[None]:
+        """Train anew on what there is and encode everything by it, in the background; `then` something more."""
         done: Future[None] = Future()
 
         def work() -> None:
             try:
                 with self._all_parts() as before:
                     self._refit(before, train, threads)
+                then()
                 done.set_result(None)
             except BaseException as error:
                 done.set_exception(error)

@@ -16,6 +16,7 @@ from pcpq.arrays import batches as slices_of
 # Elements of an iterable that are held to train on, and rows whatever their size.
 MOST_SEEN = 1 << 24
 LEAST_SEEN_ROWS = 4096
+NO_BATCHES = "vectors are empty: the iterable has no batches"
 # Given away at once.
 PIECE_BYTES = 1 << 22
 # Memory of this process alone, where the system asks.
@@ -35,6 +36,11 @@ class Sample:
     def dimensions(self) -> int:
         """Of a row."""
         return int(self.array.shape[1])
+
+    def split(self, rows: NDArray[np.intp]) -> tuple[Sample, Sample]:
+        """These rows, and the others."""
+        others = np.delete(np.arange(len(self)), rows)
+        return Sample(self.array, self.numbers_of(rows)), Sample(self.array, self.numbers_of(others))
 
     def read(self, rows: slice | NDArray[Any]) -> FloatArray:
         """Some rows."""
@@ -69,6 +75,17 @@ class Stream:
         return vectors if isinstance(vectors, Stream) else cls(vectors)
 
     @property
+    def dimensions(self) -> int:
+        """Of a vector; of an iterable, the first batch is looked at, and comes again."""
+        if self.array is not None:
+            return int(self.array.shape[1])
+        first = next(self.rest, None)
+        if first is None:
+            raise ValueError(NO_BATCHES)
+        self.rest = chain([first], self.rest)
+        return int(as_vectors(as_rows(first)).shape[1])
+
+    @property
     def length(self) -> int | None:
         """How many vectors, if that is known."""
         return None if self.array is None else len(self.array)
@@ -81,7 +98,7 @@ class Stream:
             return Sample(self.array, np.sort(generator.permutation(len(self.array))[:rows]))
         first = next(self.rest, None)
         if first is None:
-            raise ValueError("vectors are empty: the iterable has no batches")
+            raise ValueError(NO_BATCHES)
         batch = as_vectors(as_rows(first))
         seen = Seen(min(rows, max(MOST_SEEN // batch.shape[1], LEAST_SEEN_ROWS)), batch)
         left = seen.take(batch)
@@ -98,7 +115,7 @@ class Stream:
             for rows in slices_of(len(vectors), 2 * dimensions, threads):
                 yield vectors[rows]
         if empty:
-            raise ValueError("vectors are empty: the iterable has no batches")
+            raise ValueError(NO_BATCHES)
 
 
 class Seen:

@@ -23,7 +23,6 @@ REPEATS = 5
 def table(setting: Setting, vectors: Float32Array, queries: Float32Array) -> Iterator[dict[str, Any]]:
     """Rows of Table 1, for two numbers of vectors."""
     d, m, k, s = vectors.shape[1], setting.n_sections, setting.n_centers, setting.n_scales
-    one = queries[:1].copy()
     kinds: list[tuple[str, Quantizer, str, int, int]] = [
         (f"clustering, {k} centers", PQ(n_sections=1, n_centers=k, paper=True), f"{k}", k * d, 1),
         (f"PQ, {k} centers", PQ(n_sections=m, n_centers=k, paper=True), f"{k}^{m}", k * d, 2 * m),
@@ -48,6 +47,7 @@ def table(setting: Setting, vectors: Float32Array, queries: Float32Array) -> Ite
         for n in VECTORS:
             # Few vectors of their own: the same again, since only their number matters.
             some = codes[np.arange(n) % len(codes)]
+            one = quantizer.model_.layout.pad(queries[:1])
             counted = _core.count_score_operations(one, **score_arguments(quantizer.model_, some))
             yield {
                 "label": label,

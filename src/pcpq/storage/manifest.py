@@ -12,6 +12,7 @@ import numpy as np
 
 from pcpq.errors import FormatError
 from pcpq.names import KINDS
+from pcpq.recall import RecallCurve
 from pcpq.storage.files import read_text, reading
 from pcpq.storage.objects import in_words
 from pcpq.storage.tensors import FileEntry, checksum, parse_object
@@ -47,6 +48,7 @@ class Manifest:
     next_id: int
     trained: FileEntry
     parts: tuple[StoredPart, ...]
+    recall: dict[str, Any] | None  # what searches find, as far as it was measured
 
     @property
     def files(self) -> set[str]:
@@ -108,6 +110,7 @@ def read_manifest(directory: Path) -> Manifest:
             whole(content["next_id"], path),
             entry_of(content["trained"], "trained", path),
             parts,
+            maybe_recall(content.get("recall")),
         )
 
 
@@ -118,6 +121,11 @@ def entry_of(found: dict[str, Any], kind: str, path: Path) -> FileEntry:
     if match is None or kind not in match.groups():
         raise FormatError(f"{path}: {name!r} is no name of a {kind} file")
     return FileEntry(name, whole(found["bytes"], path), whole(found["check"], path))
+
+
+def maybe_recall(found: Any) -> dict[str, Any] | None:
+    """What was measured, looked at."""
+    return None if found is None else RecallCurve.of_words(found).as_words()
 
 
 def maybe_entry_of(found: dict[str, Any] | None, kind: str, path: Path) -> FileEntry | None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.errors import FormatError
+from pcpq.recall import RecallCurve
 from pcpq.scan import Segment
 from pcpq.snapshot import Part, Snapshot
 from pcpq.storage.files import (
@@ -117,7 +118,8 @@ class Store:
         try:
             trained = self._store_trained(snapshot.trained, new, written)
             parts = tuple(self._store_part(part, new, written) for part in snapshot.parts)
-            manifest = Manifest(generation, settings, kind, next_id, trained, parts)
+            recall = None if snapshot.recall is None else snapshot.recall.as_words()
+            manifest = Manifest(generation, settings, kind, next_id, trained, parts, recall)
             write_new(new_manifest, [manifest.text()])
             sync_directory(self.directory)
             replace_file(self.directory / MANIFEST, new_manifest)
@@ -188,7 +190,12 @@ class Store:
                     f"{self.directory}: ids are {manifest.kind}, but not those of {file_of(part.segment)}"
                 )
         self._disk = disk
-        return Snapshot(trained, parts)
+        recall = None if manifest.recall is None else RecallCurve.of_words(manifest.recall)
+        if recall is not None and recall.probes[-1] != len(trained.partition):
+            raise FormatError(
+                f"{self.directory}: recall of {recall.probes[-1]} lists, not {len(trained.partition)}"
+            )
+        return Snapshot(trained, parts, recall)
 
     def _part(self, stored: StoredPart, trained: Trained, disk: OnDisk) -> Part:
         def read(entry: FileEntry) -> Segment:

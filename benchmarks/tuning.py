@@ -1,0 +1,122 @@
+"""Does target_recall hold? On four data sets, for several k and targets, and what knowing it costs a build.
+
+    python benchmarks/tuning.py --data FOLDER
+
+An index is tuned by one half of the queries (glove: not at all, its queries are like its vectors) and asked the
+other half, then the other way round. Recall counts equal scores as equal. The promise: at most 0.01, or two
+standard errors of the recall measured, under the target.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import data_folder, default_metric, load, save
+
+import pcpq
+from pcpq import opening
+from pcpq.environment import environment
+from pcpq.truth import ExactAnswers, Truth, TuningQueries
+
+RESULTS = Path(__file__).parent / "results"
+SETS = ("glove", "lastfm48k", "npm", "minilm")
+LIKE_VECTORS = ("glove",)
+KS = (1, 2, 5, 10, 20, 50, 100)
+TARGETS = (0.8, 0.9, 0.95, 0.99)
+ROUNDS = 3
+
+
+def exact_answers(index: pcpq.Index, base: np.ndarray, queries: np.ndarray) -> Truth:
+    """The best hundred of every query."""
+    asked = TuningQueries(queries, np.full(len(queries), -1), "given")
+    answers = ExactAnswers(index._state.snapshot.trained, asked)
+    answers.look(base, 0)
+    return answers.truth()
+
+
+def cells(index: pcpq.Index, base: np.ndarray, queries: np.ndarray) -> list[dict[str, Any]]:
+    """Recall for every k and target."""
+    truth, found = exact_answers(index, base, queries), []
+    for k in KS:
+        for target in TARGETS:
+            ids = index.search(queries, k, target_recall=target).ids
+            shares = (truth.ranks_of(ids) < k).mean(axis=1)
+            error = float(shares.std() / np.sqrt(len(shares)))
+            recall = float(shares.mean())
+            found.append(
+                {
+                    "k": k,
+                    "target": target,
+                    "recall": round(recall, 4),
+                    "error": round(error, 4),
+                    "kept": bool(recall >= target - max(0.01, 2 * error)),
+                }
+            )
+    return found
+
+
+def cost(base: np.ndarray, metric: str) -> dict[str, float]:
+    """Seconds of a build, and of what measuring its recall adds; the best of some rounds."""
+    spent = [0.0]
+
+    def timed(work: Any) -> Any:
+        def measured(*arguments: Any) -> Any:
+            start = time.perf_counter()
+            answer = work(*arguments)
+            spent[0] += time.perf_counter() - start
+            return answer
+
+        return measured
+
+    plain = (ExactAnswers.look, ExactAnswers.truth, opening.measure)
+    ExactAnswers.look, ExactAnswers.truth, opening.measure = map(timed, plain)  # type: ignore[method-assign]
+    times = []
+    try:
+        for _ in range(ROUNDS):
+            spent[0] = 0.0
+            start = time.perf_counter()
+            pcpq.build(base, metric=metric)
+            times.append((time.perf_counter() - start, spent[0]))
+    finally:
+        ExactAnswers.look, ExactAnswers.truth, opening.measure = plain  # type: ignore[method-assign]
+    whole, tuning = min(times)
+    return {
+        "build": round(whole - tuning, 2),
+        "tuning": round(tuning, 3),
+        "share": round(tuning / (whole - tuning), 3),
+    }
+
+
+def run(folder: Path, name: str) -> dict[str, Any]:
+    """One data set, in both directions."""
+    data, metric = load(folder, name), default_metric(name)
+    answers: dict[str, Any] = {"metric": metric, "seconds": cost(data.base, metric)}
+    halves = data.queries[0::2], data.queries[1::2]
+    for direction, (tune, report) in (("even", halves), ("odd", halves[::-1])):
+        index = pcpq.build(data.base, metric=metric)
+        if name not in LIKE_VECTORS:
+            index.tune(tune)
+        answers[f"tuned by {direction}"] = cells(index, data.base, report)
+    return answers
+
+
+def main() -> None:
+    """Parse and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", help="folder of NAME_base.npy and NAME_query.npy (default: PCPQ_DATA)")
+    parser.add_argument("--sets", nargs="*", default=SETS, choices=SETS)
+    options = parser.parse_args()
+    runs = {}
+    for name in options.sets:
+        runs[name] = run(data_folder(options.data), name)
+        both = [cell for half in ("even", "odd") for cell in runs[name][f"tuned by {half}"]]
+        print(name, runs[name]["seconds"], sum(cell["kept"] for cell in both), "kept of", len(both), flush=True)
+    save(RESULTS / "tuning.json", {"environment": environment(), "rounds": ROUNDS, "runs": runs})
+
+
+if __name__ == "__main__":
+    main()

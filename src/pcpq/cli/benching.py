@@ -1,0 +1,151 @@
+"""`pcpq bench`."""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from pcpq.cli.measuring import TARGETS, add_exam, curve_of, queries_of
+from pcpq.cli.parsers import Commands, add_index, add_input, add_json, add_threads
+from pcpq.cli.terminal import print_table, tell
+from pcpq.index import Index
+from pcpq.progress import Progress, progress_bar
+
+# A speed is the best of several runs, for so many seconds in all and so often at least.
+SECONDS, RUNS = 0.4, 3
+
+
+def add_bench(commands: Commands) -> None:
+    """`pcpq bench INDEX [QUERIES]`."""
+    parser = commands.add(
+        "bench",
+        bench,
+        "measure recall against exact answers, and queries a second",
+        [
+            "pcpq bench words.pcpq",
+            "pcpq bench words.pcpq queries.npy --vectors words.npy -k 20",
+        ],
+        "All queries are asked in one call. A query that is a vector of the index is no answer to itself.",
+    )
+    add_index(parser)
+    add_exam(parser)
+    parser.add_argument("-k", metavar="N", type=int, default=10, help="results a query (default: 10)")
+    parser.add_argument(
+        "--targets",
+        metavar="SHARE",
+        type=float,
+        nargs="+",
+        default=list(TARGETS),
+        help="target recalls (default: 0.8 0.9 0.95 0.99)",
+    )
+    add_threads(parser)
+    add_json(parser)
+    add_input(parser, "QUERIES")
+
+
+def bench(options: argparse.Namespace) -> None:
+    """Exact answers first, then searches, on one thread and on all."""
+    import pcpq
+    from pcpq.cli.exact import MOST_RESULTS, make_exam
+    from pcpq.formats import read_vectors
+    from pcpq.parallel import available_threads
+
+    threads = sorted({1, available_threads(options.threads)})
+    queries = queries_of(options)
+    file = None if options.vectors is None else read_vectors(options.vectors)
+    rows = []
+    with (
+        pcpq.open(options.index) as index,
+        progress_bar(len(options.targets) + 1) as bar,
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", UserWarning)  # that a target is out of reach: the table says so
+        if len(index) < 2:
+            raise ValueError(f"{options.index} has {len(index)} vectors; there is nothing to compare")
+        if not 1 <= options.k <= min(MOST_RESULTS, len(index) - 1):
+            raise ValueError(f"k is {options.k}; expected 1 to {min(MOST_RESULTS, len(index) - 1)}")
+        bar.say("exact answers")
+        exam = make_exam(index, queries, file)
+        bar.advance(1)
+        for target in options.targets:
+            rows.append(measured(index, exam, options.k, target, threads, bar))
+        each = sum(index.stats()["bytes_per_vector"].values())
+    found = {
+        "index": options.index,
+        "k": options.k,
+        "queries": len(exam.queries),
+        "measured": exam.kind,
+        "bytes_per_vector": each,
+        "rows": rows,
+    }
+    tell(options.json, found, lambda: print_bench(found, threads))
+
+
+def measured(
+    index: Index, exam: Any, k: int, target: float, threads: list[int], bar: Progress
+) -> dict[str, Any]:
+    """One target: what is found, and how fast."""
+    bar.say(f"target {target:g}")
+    with_own = bool((exam.own >= 0).any())
+
+    def search(count: int) -> Any:
+        return index.search(exam.queries, k + with_own, target_recall=target, threads=count).ids
+
+    ids = as_numbers(index, search(threads[-1]))
+    if with_own:  # one more was asked for, and the query itself, or else the last, goes
+        order = np.argsort(ids == exam.own[:, None], axis=1, kind="stable")[:, :k]
+        ids = np.take_along_axis(ids, order, axis=1)
+    curve = curve_of(index)
+    choice = None if curve is None else curve.choose(k + with_own, target)
+    speeds = {count: len(exam.queries) / best_seconds(partial(search, count)) for count in threads}
+    bar.advance(1)
+    return {
+        "target_recall": target,
+        "recall": exam.recall(ids, k),
+        "probes": None if choice is None else choice.probes,
+        "rerank": None if choice is None else choice.rerank,
+        "queries_per_second": speeds,
+    }
+
+
+def best_seconds(work: Callable[[], Any]) -> float:
+    """Of several runs: others on the machine make it slower, never faster."""
+    times: list[float] = []
+    while len(times) < RUNS or sum(times) < SECONDS:
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def print_bench(found: dict[str, Any], threads: list[int]) -> None:
+    """As a table."""
+    names = [f"queries/s, {count} thread{'s' * (count > 1)}" for count in threads]
+    rows = [
+        (
+            f"{row['target_recall']:g}",
+            f"{row['recall']:.3f}",
+            "all" if row["probes"] is None else f"{row['probes']:,}",
+            "all" if row["rerank"] is None else f"{row['rerank']:,}",
+            *(f"{row['queries_per_second'][count]:,.0f}" for count in threads),
+        )
+        for row in found["rows"]
+    ]
+    title = (
+        f"{found['index']}: {found['queries']:,} queries ({found['measured']}), k={found['k']}, "
+        f"{found['bytes_per_vector']:.1f} bytes a vector"
+    )
+    print_table(("target", "recall", "probes", "rerank", *names), rows, title=title)
+
+
+def as_numbers(index: Index, ids: Any) -> Any:
+    """Numbers that searches have for ids."""
+    from pcpq.tuning import given_answers
+
+    return given_answers(index._fitted().snapshot, ids).ids

@@ -1,0 +1,183 @@
+"""`pcpq build`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pcpq.cli.parsers import Commands, add_attributes, add_index, add_input, add_json, add_threads
+from pcpq.cli.terminal import tell
+from pcpq.codebooks import CODEBOOKS
+from pcpq.fitting import METRICS
+from pcpq.progress import Progress, progress_bar
+from pcpq.rerank import KEEPS
+from pcpq.rotation import ROTATIONS
+
+NONE = "none"
+FLOAT = 4  # bytes
+
+
+def add_build(commands: Commands) -> None:
+    """`pcpq build FILE INDEX`."""
+    parser = commands.add(
+        "build",
+        build,
+        "make an index of the vectors in a file",
+        [
+            "pcpq build vectors.npy vectors.pcpq --metric cosine",
+            "pcpq build glove-100-angular.hdf5 glove.pcpq --bytes-per-vector 48",
+            "pcpq build pages.parquet pages.pcpq --metric dot --column embedding --attributes lang,year",
+        ],
+        "Reads .npy, .npz, .fvecs, .bvecs, .ivecs, .fbin, .u8bin, .i8bin, HDF5 (as ann-benchmarks has it), "
+        "parquet, Arrow, JSONL and text word vectors, all batch by batch. The index is written at the end, as "
+        "a whole.",
+    )
+    parser.add_argument("file", metavar="FILE", help="the vectors, and their ids if it has any")
+    add_index(parser, "the directory to write")
+    parser.add_argument("--metric", choices=METRICS, help="needed unless FILE says, as some HDF5 files do")
+    parser.add_argument(
+        "--bytes-per-vector",
+        metavar="N",
+        type=float,
+        help="choose codes and what to keep so that so many suffice",
+    )
+    parser.add_argument(
+        "--keep",
+        choices=[keep or NONE for keep in KEEPS],
+        help="vectors kept for re-ranking; none: codes only (default: int16)",
+    )
+    parser.add_argument(
+        "--lists", metavar="N", type=int, help="default: twice the square root of the number of vectors"
+    )
+    parser.add_argument(
+        "--rotation",
+        choices=[rotation or NONE for rotation in ROTATIONS],
+        help="turn vectors before they are coded (default: none)",
+    )
+    parser.add_argument(
+        "--codebooks", choices=CODEBOOKS, help="one quantizer for all lists, or one each (default: shared)"
+    )
+    parser.add_argument("--queries", metavar="QUERIES", help="a file of the kind of queries that will be asked")
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="of every random choice (default: 0)")
+    parser.add_argument("--force", action="store_true", help="replace an index that is there")
+    add_attributes(parser)
+    add_threads(parser)
+    add_json(parser)
+    add_input(parser)
+
+
+def build(options: argparse.Namespace) -> None:
+    """Read, learn, add, write."""
+    import pcpq
+    from pcpq.cli.inputs import attributes_in, plain_queries, vectors_in
+
+    place = Path(options.index)
+    check_place(place, options.force)
+    file = vectors_in(options, options.file)
+    metric = options.metric or file.metric
+    if metric is None:
+        raise ValueError(f"{file.path} does not say its metric: give --metric, one of {', '.join(METRICS)}")
+    start = time.perf_counter()
+    with progress_bar(None, "vectors") as bar:
+        bar.say("reading")
+        queries = None if options.queries is None else plain_queries(options.queries)
+        ids, attributes = file.ids(), attributes_in(file, options.attributes)
+        bar.say("learning from a sample")
+        index = pcpq.build(
+            file.vectors,
+            ids,
+            metric=metric,
+            attributes=attributes,
+            queries=queries,
+            threads=options.threads,
+            progress=counter(bar, file.rows, "adding vectors", "measuring recall"),
+            seed=options.seed,
+            **chosen_settings(options),
+        )
+        bar.say("writing")
+        save(index, place)
+    seconds, stats = time.perf_counter() - start, index.stats()
+    each = sum(stats["bytes_per_vector"].values())
+    chosen = stats.get("chosen")
+    found = {
+        "index": options.index,
+        "metric": metric,
+        **{name: stats[name] for name in ("vectors", "dimensions", "lists", "bytes_per_vector")},
+        "chosen": chosen,
+        "seconds": seconds,
+    }
+
+    def show() -> None:
+        print(
+            f"{options.index}: {stats['vectors']:,} vectors of {stats['dimensions']} dimensions in "
+            f"{stats['lists']:,} lists, {each:.1f} bytes a vector instead of {FLOAT * stats['dimensions']}, "
+            f"{seconds:.1f} s"
+        )
+        if chosen:
+            print(chosen)
+
+    tell(options.json, found, show)
+
+
+def chosen_settings(options: argparse.Namespace) -> dict[str, Any]:
+    """Settings of the index that were given; pcpq.build knows the others."""
+    given = {
+        "bytes_per_vector": options.bytes_per_vector,
+        "n_lists": options.lists,
+        "codebooks": options.codebooks,
+        "keep": options.keep,
+        "rotation": options.rotation,
+    }
+    return {name: None if value == NONE else value for name, value in given.items() if value is not None}
+
+
+def check_place(place: Path, force: bool) -> None:
+    """An error before the work if the index cannot be written after it."""
+    from pcpq.storage.manifest import MANIFEST
+    from pcpq.storage.store import is_ours
+
+    if place.exists() and not place.is_dir():
+        raise FileExistsError(f"{place} is a file; an index is a directory")
+    if (place / MANIFEST).exists():
+        if not force:
+            raise FileExistsError(f"{place} is there already: --force replaces it, pcpq add adds to it")
+    elif place.is_dir():
+        strangers = [path.name for path in place.iterdir() if not is_ours(path.name)]
+        if strangers:
+            raise FileExistsError(f"{place} is not an index: it holds {strangers[0]}")
+    there = next(folder for folder in (place, *place.absolute().parents) if folder.exists())
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(f"{there} cannot be written to")
+
+
+def save(index: Any, place: Path) -> None:
+    """Write an index; if that fails, a directory that was not there is not there."""
+    new = not place.exists()
+    try:
+        index.save(place)
+    except BaseException:
+        if new:
+            shutil.rmtree(place, ignore_errors=True)
+        raise
+
+
+def counter(bar: Progress, rows: int | None, what: str, then: str) -> Callable[[int, int | None], None]:
+    """What shows on a bar how many vectors are done; then something else is."""
+    begun = False
+
+    def count(done: int, total: int | None) -> None:
+        nonlocal begun
+        if not begun:
+            bar.say(what)
+            begun = True
+        total = rows if total is None else total
+        bar.reach(done, total)
+        if done == total:
+            bar.say(then)
+
+    return count

@@ -1,0 +1,100 @@
+"""`pcpq add`, `pcpq remove`."""
+
+from __future__ import annotations
+
+import argparse
+
+from pcpq.cli.building import counter
+from pcpq.cli.parsers import Commands, add_attributes, add_index, add_input, add_json, add_threads
+from pcpq.cli.terminal import tell
+from pcpq.progress import progress_bar
+
+
+def add_add(commands: Commands) -> None:
+    """`pcpq add INDEX FILE`."""
+    parser = commands.add(
+        "add",
+        add,
+        "add the vectors in a file to an index",
+        ["pcpq add words.pcpq more.jsonl", "pcpq add pages.pcpq new.parquet --replace --attributes lang,year"],
+        "All of them are added, or none; searches go on meanwhile.",
+    )
+    add_index(parser)
+    parser.add_argument("file", metavar="FILE", help="the vectors, and their ids if the index has its own")
+    parser.add_argument("--replace", action="store_true", help="put them in the place of those of the same ids")
+    add_attributes(parser)
+    add_threads(parser)
+    add_json(parser)
+    add_input(parser)
+
+
+def add(options: argparse.Namespace) -> None:
+    """Open, add, commit."""
+    import pcpq
+    from pcpq.cli.inputs import attributes_in, vectors_in
+
+    file = vectors_in(options, options.file)
+    with pcpq.open(options.index, mode="a") as index, progress_bar(None, "vectors") as bar:
+        before, ids = len(index), file.ids()
+        if options.replace and ids is None:
+            raise ValueError(f"{file.path} has no ids, so nothing says what to replace")
+        insert = index.upsert if options.replace else index.add
+        try:
+            done = insert(
+                file.vectors,
+                ids,
+                attributes=attributes_in(file, options.attributes),
+                threads=options.threads,
+                progress=counter(bar, file.rows, "adding vectors", "writing"),
+            )
+        except ValueError as error:  # in the words of this command
+            raise ValueError(str(error).replace("upsert replaces it", "--replace replaces it")) from error
+        index.commit()
+        after = len(index)
+    replaced = before + len(done) - after
+    found = {"index": options.index, "added": after - before, "replaced": replaced, "vectors": after}
+    words = f"{after - before:,} added" + (f", {replaced:,} replaced" if options.replace else "")
+    tell(options.json, found, lambda: print(f"{options.index}: {words}, {after:,} vectors now"))
+
+
+def add_remove(commands: Commands) -> None:
+    """`pcpq remove INDEX [FILE]`."""
+    parser = commands.add(
+        "remove",
+        remove,
+        "remove vectors from an index by their ids",
+        ["pcpq remove words.pcpq --id king --id queen", "pcpq remove words.pcpq gone.txt"],
+        "Ids that are not there do not matter.",
+    )
+    add_index(parser)
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        nargs="?",
+        help="ids, one a line, or a .npy array of them, or a file of vectors that has ids; -: lines on stdin",
+    )
+    parser.add_argument("--id", metavar="ID", action="append", default=[], help="one id; may be given again")
+    parser.add_argument("--id-column", metavar="NAME", help='the ids in FILE; default: "id"')
+    add_json(parser)
+
+
+def remove(options: argparse.Namespace) -> None:
+    """Open, remove, commit."""
+    import pcpq
+    from pcpq.cli.inputs import as_ids_of, ids_in
+
+    if options.file is None and not options.id:
+        raise ValueError("nothing says what to remove: give FILE or --id")
+    given = [] if options.file is None else list(ids_in(options, options.file))
+    with pcpq.open(options.index, mode="a") as index:
+        ids = as_ids_of(index, [*options.id, *given])
+        removed = index.remove(ids) if len(ids) else 0
+        if removed:
+            index.commit()
+        left = len(index)
+    found = {"index": options.index, "asked": len(ids), "removed": removed, "vectors": left}
+    tell(
+        options.json,
+        found,
+        lambda: print(f"{options.index}: {removed:,} of {len(ids):,} ids removed, {left:,} vectors now"),
+    )

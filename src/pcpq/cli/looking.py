@@ -1,0 +1,170 @@
+"""`pcpq info`, `pcpq verify`, `pcpq export`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pcpq.arrays import Float32Array, slices
+from pcpq.cli.measuring import choices, curve_of, print_choices
+from pcpq.cli.parsers import Commands, add_index, add_json
+from pcpq.cli.problems import Wrong
+from pcpq.cli.terminal import print_facts, print_table, size, tell
+from pcpq.progress import progress_bar
+
+FLOAT = 4  # bytes
+# Numbers that are read at once; where vectors are decoded, all codes are unpacked each time.
+NUMBERS_AT_ONCE, NUMBERS_DECODED = 1 << 21, 1 << 26
+
+
+def add_info(commands: Commands) -> None:
+    """`pcpq info INDEX`."""
+    parser = commands.add(
+        "info",
+        info,
+        "say what an index is: rows, lists, bytes, recall, settings",
+        ["pcpq info words.pcpq"],
+    )
+    add_index(parser)
+    add_json(parser)
+
+
+def info(options: argparse.Namespace) -> None:
+    """Everything that there is to know without a search."""
+    import pcpq
+
+    with pcpq.open(options.index) as index:
+        stats, settings, curve = index.stats(), index._settings(), curve_of(index)
+        kind, quantizer = index._fitted().kind, index.quantizer
+    on_disk = sum(path.stat().st_size for path in Path(options.index).iterdir() if path.is_file())
+    found = {
+        "index": options.index,
+        "ids": kind,
+        **stats,
+        "bytes_on_disk": on_disk,
+        "settings": settings,
+        "recall": None if curve is None else {"k": 10, "measured": curve.kind, "choices": choices(curve, 10)},
+    }
+
+    def show() -> None:
+        parts = stats["bytes_per_vector"]
+        each, plain = sum(parts.values()), FLOAT * stats["dimensions"]
+        facts = {
+            "vectors": f"{stats['vectors']:,}" + (f", {stats['removed']:,} removed" * (stats["removed"] > 0)),
+            "dimensions": f"{stats['dimensions']:,}",
+            "metric": settings["metric"],
+            "ids": "words" if kind == "str" else "numbers",
+            "lists": f"{stats['lists']:,}, the largest holds {stats['largest_list']:,}",
+            "segments": f"{stats['segments']:,}",
+            "on disk": size(on_disk),
+            "drift": f"{stats['drift']:.2f}" + (", refit would help" if stats["drift"] > 1.2 else ""),
+        }
+        facts |= {
+            name: value
+            for name, value in (settings | {"quantizer": quantizer}).items()
+            if name not in ("metric", "n_lists") and value is not None
+        }
+        if stats.get("chosen"):
+            facts["chosen"] = stats["chosen"]
+        print_facts(facts, title=options.index)
+        print()
+        rows = [(name, f"{part:.1f}") for name, part in parts.items() if part]
+        rows += [("all", f"{each:.1f}"), ("float32 would be", f"{plain:.1f}")]
+        print_table(("part", "bytes a vector"), rows)
+        if curve is not None:
+            print()
+            print_choices(curve, 10)
+
+    tell(options.json, found, show)
+
+
+def add_verify(commands: Commands) -> None:
+    """`pcpq verify INDEX`."""
+    parser = commands.add(
+        "verify",
+        verify,
+        "check every byte of an index against its checksums",
+        ["pcpq verify words.pcpq"],
+        "Ends with exit code 1 and names the file if something is damaged.",
+    )
+    add_index(parser)
+    add_json(parser)
+
+
+def verify(options: argparse.Namespace) -> None:
+    """Read it all."""
+    import pcpq
+
+    try:
+        with pcpq.open(options.index) as index:
+            index.verify()
+            count = len(index)
+    except pcpq.FormatError as error:
+        if not Path(options.index).is_dir():  # nothing that could be damaged
+            raise
+        if options.json:
+            tell(True, {"index": options.index, "ok": False, "problem": str(error)}, lambda: None)
+        raise Wrong(str(error)) from error
+    tell(
+        options.json,
+        {"index": options.index, "ok": True, "vectors": count},
+        lambda: print(f"{options.index}: {count:,} vectors, all as they were written"),
+    )
+
+
+def add_export(commands: Commands) -> None:
+    """`pcpq export INDEX OUT`."""
+    parser = commands.add(
+        "export",
+        export,
+        "write the vectors of an index to a file",
+        ["pcpq export words.pcpq words.parquet", "pcpq export words.pcpq words.npy"],
+        "They are written as they are kept, or decoded where only codes are, in the order of ids. Parquet, "
+        "JSONL and text have ids; .npy, .fvecs and .fbin do not. Attributes are not written.",
+    )
+    add_index(parser)
+    parser.add_argument("out", metavar="OUT", help="the file; its format follows from how its name ends")
+    parser.add_argument("--format", metavar="NAME", help="npy, fvecs, fbin, parquet, jsonl or text")
+    parser.add_argument("--force", action="store_true", help="replace a file that is there")
+    add_json(parser)
+
+
+def export(options: argparse.Namespace) -> None:
+    """In the order of ids."""
+    import pcpq
+    from pcpq.formats import format_of, write_vectors
+    from pcpq.formats.writing import WITH_IDS
+
+    if Path(options.out).exists() and not options.force:
+        raise FileExistsError(f"{options.out} is there already: --force replaces it")
+    format = format_of(options.out, options.format)
+    with pcpq.open(options.index) as index, progress_bar(len(index), "vectors") as bar:
+        bar.say("writing")
+        snapshot = index._fitted().snapshot
+        parts = [part.segment.checked_ids[part.rows_there()] for part in snapshot.parts]
+        numbers = np.concatenate([np.empty(0, np.int64), *parts])
+        order = np.argsort(numbers)
+        numbers = numbers[order]
+        ids = snapshot.words(numbers).tolist() if snapshot.of_words else numbers
+        counted = not snapshot.of_words and bool((numbers == np.arange(len(numbers))).all())
+        with_ids = format in WITH_IDS
+        batches = vectors_in_order(snapshot, order, bar)
+        count = write_vectors(options.out, batches, ids if with_ids else None, format=options.format)
+    found = {"out": options.out, "format": format, "vectors": count, "with_ids": with_ids}
+    lost = "" if with_ids or counted else f", without their ids: {format} has no place for them"
+    tell(options.json, found, lambda: print(f"{options.out}: {count:,} vectors{lost}"))
+
+
+def vectors_in_order(snapshot: Any, order: Any, bar: Any) -> Iterator[Float32Array]:
+    """(n_i, d) vectors of a snapshot, some at a time."""
+    from pcpq.refit import LiveVectors
+
+    vectors = LiveVectors(snapshot)
+    numbers = NUMBERS_DECODED if snapshot.trained.keep is None else NUMBERS_AT_ONCE
+    for some in slices(len(order), max(1, numbers // vectors.shape[1])):
+        yield vectors[order[some]]
+        bar.reach(some.stop, len(order))

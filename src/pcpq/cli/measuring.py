@@ -1,0 +1,113 @@
+"""`pcpq tune`, and what commands that measure share."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from pcpq.cli.parsers import Commands, Parser, add_index, add_input, add_json, add_threads
+from pcpq.cli.terminal import print_table, tell
+from pcpq.index import Index
+from pcpq.progress import progress_bar
+from pcpq.recall import RecallCurve
+
+TARGETS = (0.8, 0.9, 0.95, 0.99)
+
+
+def add_tune(commands: Commands) -> None:
+    """`pcpq tune INDEX [QUERIES]`."""
+    parser = commands.add(
+        "tune",
+        tune,
+        "measure what searches find, so that a target recall holds",
+        ["pcpq tune words.pcpq", "pcpq tune words.pcpq queries.npy --vectors words.npy"],
+        "What was measured is kept in the index. Give queries if yours are not like the vectors.",
+    )
+    add_index(parser)
+    add_exam(parser)
+    parser.add_argument(
+        "-k", metavar="N", type=int, default=10, help="results, in what is printed (default: 10)"
+    )
+    add_threads(parser)
+    add_json(parser)
+    add_input(parser, "QUERIES")
+
+
+def add_exam(parser: Parser) -> None:
+    """QUERIES and --vectors."""
+    parser.add_argument(
+        "queries", metavar="QUERIES", nargs="?", help="a file of queries; default: some vectors of the index"
+    )
+    parser.add_argument(
+        "--vectors",
+        metavar="FILE",
+        help="what the index was built from, for exact answers; default: the vectors it keeps",
+    )
+
+
+def tune(options: argparse.Namespace) -> None:
+    """Measure, commit, show."""
+    import pcpq
+    from pcpq.cli.exact import CODES_ONLY, make_exam
+    from pcpq.formats import read_vectors
+
+    queries = queries_of(options)
+    with pcpq.open(options.index, mode="a") as index, progress_bar(None) as bar:
+        bar.say("measuring recall")
+        if options.vectors is None and index.keep is None:
+            raise ValueError(CODES_ONLY)
+        if options.vectors is None or queries is None:
+            if options.vectors is not None:
+                raise ValueError("--vectors has the answers to queries: give QUERIES too")
+            curve = index.tune(queries, threads=options.threads)
+        else:
+            exam = make_exam(index, queries, read_vectors(options.vectors))
+            curve = index.tune(exam.queries, truth=as_ids(index, exam.truth.ids), threads=options.threads)
+        index.commit()
+    found = {"index": options.index, "queries": curve.queries, "measured": curve.kind, "k": options.k}
+    tell(options.json, found | {"choices": choices(curve, options.k)}, lambda: print_choices(curve, options.k))
+
+
+def queries_of(options: argparse.Namespace) -> Any:
+    """(n, d) or None."""
+    from pcpq.cli.inputs import queries_in
+
+    if options.queries is None:
+        return None
+    with queries_in(options, options.queries) as file:
+        return file.array()
+
+
+def as_ids(index: Index, numbers: Any) -> Any:
+    """Numbers as the ids that users have."""
+    state = index._fitted()
+    return state.snapshot.words(numbers) if state.kind == "str" else numbers
+
+
+def curve_of(index: Index) -> RecallCurve | None:
+    """What was measured."""
+    return index._fitted().snapshot.recall
+
+
+def choices(curve: RecallCurve, k: int) -> list[dict[str, Any]]:
+    """What to ask for, by target."""
+    found = []
+    for target in TARGETS:
+        choice = curve.choose(k, target)
+        found.append({"target_recall": target, **choice._asdict(), "reached": choice.recall >= target})
+    return found
+
+
+def print_choices(curve: RecallCurve, k: int) -> None:
+    """The same as a table."""
+    rows = [
+        (
+            f"{row['target_recall']:g}",
+            f"{row['probes']:,}",
+            f"{row['rerank']:,}",
+            f"{row['recall']:.3f}" + ("" if row["reached"] else ", out of reach"),
+        )
+        for row in choices(curve, k)
+    ]
+    title = f"searches for {k}, by {curve.queries:,} queries ({curve.kind})"
+    print_table(("target recall", "probes", "rerank", "recall to expect"), rows, title=title)

@@ -1,0 +1,97 @@
+"""Commands, and the options that several of them have."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from pcpq.cli.problems import FAILED
+
+Run = Callable[[argparse.Namespace], None]
+
+
+class Parser(argparse.ArgumentParser):
+    """Errors are one line; options are written in full, so that a new one changes no old command."""
+
+    def __init__(self, **settings: Any) -> None:
+        settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(**settings, allow_abbrev=False)
+        self.summary, self.about, self.examples = "", "", list[str]()
+
+    def error(self, message: str) -> NoReturn:
+        """End."""
+        self.exit(FAILED, f"pcpq: {' '.join(message.split())}; see {self.prog} --help\n")
+
+
+class Commands:
+    """All commands, by name."""
+
+    def __init__(self, parser: Parser) -> None:
+        self.by_name: dict[str, Parser] = {}
+        self._parsers: Any = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def add(self, name: str, run: Run, about: str, examples: Sequence[str], more: str = "") -> Parser:
+        """A command; its help ends in examples."""
+        sentence = f"{about[0].upper()}{about[1:]}."
+        parser: Parser = self._parsers.add_parser(
+            name,
+            help=about,
+            description=f"{sentence} {more}".strip(),
+            epilog="\n".join([f"example{'s' * (len(examples) > 1)}:", *(f"  {one}" for one in examples)]),
+        )
+        parser.formatter_class = Formatter
+        parser.set_defaults(run=run)
+        parser.summary, parser.about, parser.examples = about, f"{sentence} {more}".strip(), list(examples)
+        self.by_name[name] = parser
+        return parser
+
+
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """Examples stay as they are; descriptions are filled, as lines of a paragraph are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.startswith("example"):
+            return super()._fill_text(text, width, indent)
+        return argparse.HelpFormatter._fill_text(self, text, width, indent)
+
+
+def add_index(parser: Parser, about: str = "the directory of the index") -> None:
+    """INDEX."""
+    parser.add_argument("index", metavar="INDEX", help=about)
+
+
+def add_json(parser: Parser) -> None:
+    """--json."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object, and nothing else")
+
+
+def add_threads(parser: Parser) -> None:
+    """--threads."""
+    parser.add_argument("--threads", metavar="N", type=int, help="default: every CPU")
+
+
+def add_input(parser: Parser, what: str = "FILE") -> None:
+    """What is where in a file."""
+    group = parser.add_argument_group(f"what is in {what}")
+    group.add_argument("--input-format", metavar="NAME", help="npy, jsonl, ...; default: by how its name ends")
+    group.add_argument(
+        "--column",
+        metavar="NAME",
+        help="the vectors: a column (parquet, Arrow), a field (JSONL), an array (.npz); default: the only one",
+    )
+    group.add_argument("--id-column", metavar="NAME", help='the ids, likewise; default: "id", if there is one')
+    group.add_argument(
+        "--part",
+        metavar="NAME",
+        help='the dataset of an HDF5 file; default: "train" for vectors, "test" for queries',
+    )
+
+
+def add_attributes(parser: Parser) -> None:
+    """--attributes."""
+    parser.add_argument(
+        "--attributes",
+        metavar="NAME,...",
+        help="columns of FILE (parquet, Arrow, JSONL) to keep with the vectors, for search --where",
+    )

@@ -1,0 +1,101 @@
+"""All commands, and how they end."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from pcpq.cli.benching import add_bench
+from pcpq.cli.building import add_build
+from pcpq.cli.changing import add_add, add_remove
+from pcpq.cli.doctor import add_doctor
+from pcpq.cli.extras import add_completion, add_demo, add_paper, add_report
+from pcpq.cli.looking import add_export, add_info, add_verify
+from pcpq.cli.measuring import add_tune
+from pcpq.cli.parsers import Commands, Parser
+from pcpq.cli.problems import EXIT_CODES, EXPECTED, FAILED, FINE, FOUND_WRONG, STOPPED, Wrong, in_one_line
+from pcpq.cli.searching import add_search
+from pcpq.cli.terminal import stop_writing
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the exit code is one of those in problems.py, and an error is one line on stderr."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", UserWarning)
+            warnings.showwarning = show_warning
+            run(arguments)
+            sys.stdout.flush()
+    except SystemExit as end:  # the parser has said what there was to say
+        return end.code if isinstance(end.code, int) else FINE
+    except Wrong as found:
+        return failed(found, FOUND_WRONG)
+    except BrokenPipeError:  # who reads has read enough
+        stop_writing()
+        return FINE
+    except EXPECTED as error:
+        return failed(error, FAILED)
+    except KeyboardInterrupt:
+        print("pcpq: stopped", file=sys.stderr)
+        return STOPPED
+    return FINE
+
+
+def run(arguments: Sequence[str] | None) -> None:
+    """Understand and do."""
+    options: argparse.Namespace = make_parser().parse_args(arguments)
+    options.run(options)
+
+
+def make_parser() -> Parser:
+    """Of everything."""
+    return make_commands()[0]
+
+
+def make_commands() -> tuple[Parser, Commands]:
+    """The parser, and all commands by name."""
+    from pcpq import __version__
+
+    parser = Parser(
+        prog="pcpq",
+        description="Vector search in little memory.",
+        epilog="exit codes:\n"
+        + "".join(f"  {code:<4}{meaning}\n" for code, meaning in EXIT_CODES.items())
+        + "\npcpq COMMAND --help says more, and ends in an example:\n"
+        "  pcpq build vectors.npy vectors.pcpq --metric cosine\n"
+        "  pcpq search vectors.pcpq queries.npy -k 10",
+    )
+    parser.add_argument("--version", action="version", version=f"pcpq {__version__}")
+    commands = Commands(parser)
+    for add in (
+        add_build,
+        add_search,
+        add_info,
+        add_tune,
+        add_add,
+        add_remove,
+        add_export,
+        add_verify,
+        add_bench,
+        add_paper,
+        add_report,
+        add_demo,
+        add_doctor,
+    ):
+        add(commands)
+    add_completion(commands, make_parser)
+    return parser, commands
+
+
+def failed(error: BaseException, code: int) -> int:
+    """Say why."""
+    print(f"pcpq: {in_one_line(error)}", file=sys.stderr)
+    return code
+
+
+def show_warning(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+    """As one line, without the line of code."""
+    print(f"pcpq: {' '.join(str(message).split())}", file=sys.stderr)

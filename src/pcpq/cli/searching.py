@@ -1,0 +1,146 @@
+"""`pcpq search`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pcpq.arrays import slices
+from pcpq.cli.parsers import Commands, add_index, add_input, add_threads
+from pcpq.cli.terminal import tell
+from pcpq.formats import RESULT_FORMATS
+from pcpq.progress import progress_bar
+
+# Queries between two steps of the bar.
+QUERIES_AT_ONCE = 10_000
+SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+
+
+class Found(NamedTuple):
+    """Answers, and what the queries are called."""
+
+    ids: Any  # (n, k)
+    scores: Any  # (n, k)
+    queries: Sequence[Any] | None
+
+
+def add_search(commands: Commands) -> None:
+    """`pcpq search INDEX FILE`."""
+    parser = commands.add(
+        "search",
+        search,
+        "find the nearest vectors of an index",
+        [
+            "pcpq search words.pcpq queries.npy -k 10 --out nearest.csv",
+            "pcpq search words.pcpq --word king --word queen -k 5",
+            "pcpq search pages.pcpq queries.jsonl --where \"lang = 'en'\" --target-recall 0.99 --json",
+        ],
+        "Scores are inner products, cosines or squared distances, best first.",
+    )
+    add_index(parser)
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?", help="the queries, in any format that build reads; -: JSONL on stdin"
+    )
+    parser.add_argument(
+        "--word",
+        "--id",
+        metavar="ID",
+        action="append",
+        dest="words",
+        help="search for what is like the vector of this id, which is left out; may be given again",
+    )
+    parser.add_argument("-k", metavar="N", type=int, default=10, help="results a query (default: 10)")
+    parser.add_argument(
+        "--target-recall", metavar="SHARE", type=float, help="of the true best to find (default: 0.95)"
+    )
+    parser.add_argument("--probes", metavar="N", type=int, help="lists to scan, instead of a target recall")
+    parser.add_argument("--rerank", metavar="N", type=int, help="candidates to judge")
+    parser.add_argument("--where", metavar="SQL", help='a condition on attributes, as in "year > 2020"')
+    parser.add_argument(
+        "--format", choices=RESULT_FORMATS, help="of the results (default: by how OUT ends, or else a table)"
+    )
+    parser.add_argument("--out", metavar="OUT", help="write results there; default: standard output")
+    add_threads(parser)
+    parser.add_argument("--json", action="store_true", help="the same as --format jsonl: one query a line")
+    add_input(parser)
+
+
+def search(options: argparse.Namespace) -> None:
+    """Open, ask, write."""
+    import pcpq
+    from pcpq.formats import write_results
+
+    if (options.file is None) == (options.words is None):
+        raise ValueError("nothing says what to search for, or two things do: give FILE or --word")
+    format = format_of_results(options)
+    if format == "parquet" and options.out is None and sys.stdout.isatty():
+        raise ValueError("parquet is nothing to look at: give --out FILE")
+    start = time.perf_counter()
+    with pcpq.open(options.index) as index:
+        found = by_words(index, options) if options.file is None else by_vectors(index, options)
+    seconds = time.perf_counter() - start
+    if options.out is None:
+        sys.stdout.flush()
+        write_results(sys.stdout.buffer, found.ids, found.scores, format, queries=found.queries)
+        return
+    write_results(options.out, found.ids, found.scores, format, queries=found.queries)
+    count = len(found.ids)
+    told = {"out": options.out, "queries": count, "k": options.k, "seconds": seconds}
+    tell(
+        options.json,
+        told,
+        lambda: print(f"{options.out}: {options.k:,} results of {count:,} queries, {seconds:.1f} s"),
+    )
+
+
+def format_of_results(options: argparse.Namespace) -> str:
+    """As asked for."""
+    if options.json and options.format not in (None, "jsonl"):
+        raise ValueError(f"--json and --format {options.format}: give one of them")
+    if options.format is not None:
+        return str(options.format)
+    suffix = "" if options.out is None else Path(options.out).suffix.lower()
+    return "jsonl" if options.json else SUFFIXES.get(suffix, "table")
+
+
+def settings(options: argparse.Namespace) -> dict[str, Any]:
+    """Of a search."""
+    names = ("k", "target_recall", "probes", "rerank", "where", "threads")
+    return {name: getattr(options, name) for name in names}
+
+
+def by_vectors(index: Any, options: argparse.Namespace) -> Found:
+    """For all queries of a file."""
+    import numpy as np
+
+    from pcpq.cli.inputs import queries_in
+
+    with queries_in(options, options.file) as file:
+        queries, names = file.array(), file.ids()
+    parts = []
+    with progress_bar(len(queries), "queries") as bar:
+        bar.say("searching")
+        for some in slices(len(queries), QUERIES_AT_ONCE):
+            parts.append(index.search(queries[some], **settings(options)))
+            bar.reach(some.stop, len(queries))
+    return Found(
+        np.concatenate([part.ids for part in parts]), np.concatenate([part.scores for part in parts]), names
+    )
+
+
+def by_words(index: Any, options: argparse.Namespace) -> Found:
+    """For the vectors of some ids, none of which is an answer to itself."""
+    import numpy as np
+
+    from pcpq.cli.inputs import as_ids_of
+
+    ids = as_ids_of(index, options.words)
+    parts = [
+        index.search(index.reconstruct(ids[i : i + 1])[0], exclude=ids[i : i + 1], **settings(options))
+        for i in range(len(ids))
+    ]
+    return Found(np.array([part.ids for part in parts]), np.array([part.scores for part in parts]), ids)

@@ -1,0 +1,104 @@
+"""Write docs/cli.md from the commands' own help, or with --check say whether it is up to date."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+from pcpq.cli.parsers import Parser
+from pcpq.cli.problems import EXIT_CODES, EXTRAS
+from pcpq.cli.program import make_commands
+from pcpq.formats import FORMATS, RESULT_FORMATS, WRITTEN_FORMATS
+
+PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
+# Formats that need a package besides NumPy.
+NEED = {"hdf5": "h5py", "parquet": "pyarrow", "arrow": "pyarrow"}
+
+
+INTRODUCTION = """
+Every command has `--help`, which ends in an example, and, but for `completion`, `--json` for scripts: one JSON
+object on standard output (`search`: one a query) and nothing else. Long work shows a bar with rate and time
+left on a terminal, and nothing where there is none. Colours are for terminals, and not where `NO_COLOR` is set.
+`pip install "pcpq[cli]"` brings rich (coloured tables, finer bars) and shtab (completion).
+"""
+
+
+def generate() -> str:
+    """The page."""
+    return "\n".join(lines()) + "\n"
+
+
+def lines() -> Iterator[str]:
+    """Line by line."""
+    _, commands = make_commands()
+    yield from (
+        "<!-- Written by tools/cli_docs.py from the commands' own help. -->",
+        "# The command line",
+        "",
+        *wrapped(INTRODUCTION),
+        "",
+    )
+    yield from ("| command | what it does |", "| --- | --- |")
+    for name, command in commands.by_name.items():
+        yield f"| [`pcpq {name}`](#pcpq-{name}) | {command.summary} |"
+    for name, command in commands.by_name.items():
+        yield from section(name, command)
+    yield from ("", "## Files", "", "Vectors are read from:", "")
+    yield from ("| format | names end in | needs |", "| --- | --- | --- |")
+    for name, suffixes in FORMATS.items():
+        need = NEED.get(name)
+        extra = f'{need}: `pip install "pcpq[{EXTRAS[need]}]"`' if need else ""
+        yield f"| {name} | {' '.join(f'`{suffix}`' for suffix in suffixes)} | {extra} |"
+    yield from ("", f"`pcpq export` writes {', '.join(WRITTEN_FORMATS)}.")
+    yield from (f"`pcpq search` writes {', '.join(RESULT_FORMATS)}.", "", "## Exit codes", "")
+    yield from ("| code | meaning |", "| --- | --- |")
+    for code, meaning in EXIT_CODES.items():
+        yield f"| {code} | {meaning} |"
+
+
+def section(name: str, command: Parser) -> Iterator[str]:
+    """One command."""
+    actions = [action for action in command._actions if action.dest != "help"]
+    places = [action for action in actions if not action.option_strings]
+    names = " ".join(["pcpq", name, *map(in_usage, places)])
+    yield from ("", f"## pcpq {name}", "", *wrapped(command.about), "", f"`{names} [options]`", "")
+    for action in actions:
+        yield f"- `{shown(action)}`: {action.help}"
+    yield from ("", "```sh", *command.examples, "```")
+
+
+def wrapped(text: str) -> list[str]:
+    """A paragraph."""
+    return textwrap.wrap(" ".join(text.split()), 115, break_long_words=False, break_on_hyphens=False)
+
+
+def in_usage(action: argparse.Action) -> str:
+    """An argument without a name, as usage has it."""
+    if action.nargs == "*":
+        return f"[{action.metavar} ...]"
+    return f"[{action.metavar}]" if action.nargs == "?" else str(action.metavar)
+
+
+def shown(action: argparse.Action) -> str:
+    """An option and what comes after it."""
+    value = "" if action.nargs == 0 else action.metavar
+    if value is None:
+        value = "|".join(map(str, action.choices or ())) or action.dest.upper()
+    more = " ..." if action.nargs in ("+", "*") else ""
+    return " ".join(filter(None, [", ".join(action.option_strings), f"{value}{more}"]))
+
+
+def main() -> None:
+    """Check or write."""
+    fresh = generate()
+    if "--check" not in sys.argv:
+        PAGE.write_text(fresh)
+    elif not PAGE.exists() or PAGE.read_text() != fresh:
+        sys.exit(f"{PAGE.name} is not what the commands say: run `python tools/cli_docs.py` and commit it")
+
+
+if __name__ == "__main__":
+    main()
