@@ -19,6 +19,8 @@ KERNEL_TESTS = tests/test_kernels.py tests/test_clustering.py tests/test_encoder
                tests/test_codebooks.py::test_everything_judged_in_float32_is_brute_force \
                tests/test_codebooks.py::test_a_guessed_threshold_changes_no_answer \
                tests/test_codebooks.py::test_rows_are_permuted_in_place \
+               tests/test_tuning.py::test_hostile_candidates_are_refused \
+               tests/test_tuning.py::test_what_is_measured_is_what_searches_find \
                tests/test_checksum.py tests/test_golden.py tests/test_names.py tests/test_corruption.py
 TORTURE_TESTS = tests/test_kills.py tests/test_faults.py tests/test_corruption.py tests/test_storage.py \
                 tests/test_snapshot.py tests/test_load.py

@@ -913,7 +913,29 @@ def test_numbers_of_a_manifest_are_whole(where, number, numbers):
         pcpq.open(numbers)
 
 
+def recall(**changes):
+    """A curve that could be right, but for the number of lists and for changes."""
+    curve = {
+        "results": [1],
+        "probes": [1, 999_999],
+        "candidates": [1.0],
+        "rows": [10.0, 100.0],
+        "means": [[[0.5], [1.0]]],
+        "errors": [[[0.1], [0.0]]],
+        "queries": 9,
+        "kind": "given",
+    }
+    return lambda content: content.update(recall=curve | changes)
+
+
 MANIFESTS = {
+    "recall in words": lambda content: content.update(recall="high"),
+    "recall of nothing": lambda content: content.update(recall={}),
+    "recall of other lists": recall(),
+    "recall of no lists": recall(probes=[]),
+    "more than all": recall(means=[[[0.5], [1.5]]]),
+    "recall that is ragged": recall(means=[[[0.5], [1.0, 1.0]]]),
+    "recall of numbers without end": recall(rows=[1.0, 10**400]),
     "no parts": lambda content: content.pop("parts") and None,
     "parts of words": lambda content: content.update(parts="abc"),
     "a part that is null": lambda content: content.update(parts=[None]),

@@ -147,9 +147,8 @@ def settings_for(
     if target is not None and choice.recall < target:
         keep = snapshot.trained.keep
         judged_by = "codes alone" if keep is None else f"vectors kept as {keep}"
-        warn_user(
-            f"a recall of {target} at k={k} is out of reach with {judged_by}; about {choice.recall:.3f} is reached"
-        )
+        reached = f"about {choice.recall:.3f} is reached"
+        warn_user(f"a recall of {target} at k={k} is out of reach with {judged_by}; {reached}")
     return choice.probes, choice.rerank
 
 
