@@ -321,7 +321,7 @@ def test_alternation_comes_close_to_the_best_of_a_cluster(words):
 
 def test_the_command_leaves_results_and_figures(hdf5, tmp_path, capsys):
     pytest.importorskip("matplotlib")
-    folder = hdf5(n=300, d=8)
+    folder = hdf5(n=150, d=4)
     out = tmp_path / "out"
     assert (
         main(["paper", "--data", str(folder), "--dataset", "glove", "--out", str(out), "--threads", "1"]) == 0

@@ -29,7 +29,7 @@ def add_bench(commands: Commands) -> None:
         "measure recall against exact answers, and queries a second",
         [
             "pcpq bench words.pcpq",
-            "pcpq bench words.pcpq queries.npy --vectors words.npy -k 20",
+            "pcpq bench words.pcpq queries.npy --vectors words.txt -k 20",
         ],
         "All queries are asked in one call. A query that is a vector of the index is no answer to itself.",
     )

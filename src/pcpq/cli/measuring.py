@@ -20,7 +20,7 @@ def add_tune(commands: Commands) -> None:
         "tune",
         tune,
         "measure what searches find, so that a target recall holds",
-        ["pcpq tune words.pcpq", "pcpq tune words.pcpq queries.npy --vectors words.npy"],
+        ["pcpq tune words.pcpq", "pcpq tune words.pcpq queries.npy --vectors words.txt"],
         "What was measured is kept in the index. Give queries if yours are not like the vectors.",
     )
     add_index(parser)
