@@ -1,6 +1,7 @@
 """The paper's experiments: data, true answers, protocols, measures, and which orderings must hold."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -319,9 +320,11 @@ def test_alternation_comes_close_to_the_best_of_a_cluster(words):
 # The command
 
 
-def test_the_command_leaves_results_and_figures(hdf5, tmp_path, capsys):
+def test_the_command_leaves_results_and_figures(hdf5, tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
-    folder = hdf5(n=150, d=4)
+    # Two hundred clusters from twenty starts each are for a table, not for a test.
+    monkeypatch.setattr("pcpq.paper.run.single_clusters", partial(single_clusters, clusters=4))
+    folder = hdf5(n=300, d=8)
     out = tmp_path / "out"
     assert (
         main(["paper", "--data", str(folder), "--dataset", "glove", "--out", str(out), "--threads", "1"]) == 0
