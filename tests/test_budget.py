@@ -43,6 +43,13 @@ def test_the_choice_is_explained(words, caplog):
     assert index.stats()["chosen"] in caplog.text
 
 
+def test_the_choice_survives_the_disk(words, tmp_path):
+    index = pcpq.build(words[:3000], metric="cosine", bytes_per_vector=160)
+    index.save(tmp_path / "index")
+    with pcpq.open(tmp_path / "index") as again:
+        assert again.stats()["chosen"] == index.stats()["chosen"]
+
+
 def test_iterators_have_a_budget_too(words):
     batches = (words[i : i + 5000] for i in range(0, 20_000, 5000))
     index = pcpq.build(batches, metric="cosine", bytes_per_vector=140)

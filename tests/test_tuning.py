@@ -1,6 +1,7 @@
 """target_recall: what was measured after a build, and that searches keep what it promises."""
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pcpq
 from pcpq import _core
 from pcpq.search import ask
 from pcpq.truth import ExactAnswers, Truth, TuningQueries
-from pcpq.tuning import measure, probing_order
+from pcpq.tuning import measure, measure_index, probing_order
 
 TARGETS = (0.8, 0.9, 0.95, 0.99)
 
@@ -162,9 +163,9 @@ def test_codes_alone_warn_where_they_cannot_reach(vectors):
 
 def test_the_warning_names_the_line_that_searched(vectors):
     index = pcpq.build(vectors[:5000], metric="dot", keep=None, quantizer=pcpq.PQ(section_size=8))
-    for asked in (vectors[0], vectors[:2]):
+    for k, asked in ((10, vectors[0]), (11, vectors[:2]), (12, vectors[0].astype(np.float64))):
         with pytest.warns(UserWarning, match="out of reach") as caught:
-            index.search(asked, target_recall=1.0)
+            index.search(asked, k, target_recall=1.0)
         assert [warning.filename for warning in caught] == [__file__]
 
 
@@ -205,6 +206,70 @@ def test_few_vectors_have_nothing_to_tune(vectors):
     assert np.array_equal(np.sort(found), np.sort(exact(vectors[:1500], vectors[:50], "dot", 10)[1]))
     with pytest.raises(ValueError, match="1500 vectors are searched exactly"):
         index.tune()
+
+
+def test_distances_far_from_the_origin_are_measured_as_near_it(vectors, queries):
+    far = np.float32(500)
+    index = pcpq.build(vectors + far, metric="euclidean")
+    assert promise(index, queries + far, exact(vectors, queries, "euclidean", 10)[1], 10, 0.9)
+
+
+def test_recall_of_lists_that_are_gone_is_forgotten(vectors, queries):
+    index = pcpq.build(vectors, metric="dot", n_lists=100)
+    snapshot = index._state.snapshot
+    index.refit().result()
+    before = index._state.snapshot.recall
+    index._state.know(snapshot.recall, snapshot.trained)
+    assert index._state.snapshot.recall is before
+
+
+def test_many_threads_that_ask_measure_once(vectors, monkeypatch):
+    index = pcpq.Index(metric="dot").fit(vectors)
+    index.add(vectors)
+    measured = []
+
+    def counted(*arguments):
+        measured.append(1)
+        return measure_index(*arguments)
+
+    monkeypatch.setattr("pcpq.index.measure_index", counted)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda i: index.search(vectors[i], target_recall=0.9), range(8)))
+    assert len(measured) == 1
+    with pytest.raises(ValueError, match="target_recall is 7"):
+        index.search(vectors[0], target_recall=7)
+
+
+def test_all_of_few_vectors_are_probed_whatever_is_judged(vectors):
+    index = pcpq.build(vectors[:1500], metric="euclidean")
+    found = index.search(vectors[:50], 10, target_recall=0.99, rerank=200).ids
+    assert shares(found, exact(vectors[:1500], vectors[:50], "euclidean", 10)[1]).mean() > 0.98
+    limits, _, ids = index.search_range(vectors[:5], max_distance=30.0)
+    distances = np.square(vectors[:5, None].astype(np.float64) - vectors[None, :1500]).sum(axis=2)
+    assert len(ids) == limits[-1] == (distances <= 30).sum()
+
+
+def test_more_results_than_were_measured_get_more_lists(vectors, queries):
+    index = pcpq.build(vectors, metric="dot")
+    found = index.search(queries[:50], 400, target_recall=0.9).ids
+    assert shares(found, exact(vectors, queries[:50], "dot", 400)[1]).mean() > 0.85
+
+
+def test_answers_that_all_score_alike_do_not_count():
+    vectors = np.repeat(crowds(6, 30), 200, axis=0)
+    vectors[:1000] = crowds(7, 1000)
+    index = pcpq.build(vectors, metric="euclidean", n_lists=20, keep="float32")
+    assert index._state.snapshot.recall.means[2, -1, -1] > 0.99
+
+
+def test_answers_of_words_may_be_fewer(vectors, queries):
+    words = [f"word {i}" for i in range(N)]
+    index = pcpq.build(vectors, words, metric="dot")
+    truth = np.array(words, object)[exact(vectors, queries, "dot", 20)[1]]
+    truth[:, 15:] = None
+    assert index.tune(queries, truth=truth).kind == "given"
+    with pytest.raises(ValueError, match="without its queries"):
+        index.tune(truth=truth)
 
 
 def test_equal_vectors_are_equally_good_answers():

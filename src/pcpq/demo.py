@@ -50,9 +50,10 @@ def show(asked: list[str], as_json: bool) -> None:
     """Index 20,000 words, show neighbours, and say how well and how fast they are found."""
     vectors, words = load_words()
     number = {word: i for i, word in enumerate(words)}
+    asked = [word if word in number else word.lower() for word in asked]
     unknown = [word for word in asked if word not in number]
     if unknown:
-        raise ValueError(f"not among the {len(words)} words: {', '.join(unknown)}")
+        raise ValueError(f"not among the {len(words):,} words: {', '.join(unknown)}")
     with progress_bar(None) as bar:
         bar.say(f"indexing {len(words):,} words")
         start = time.perf_counter()

@@ -20,21 +20,11 @@ from pcpq.names import is_id
 from pcpq.parallel import available_threads
 from pcpq.quantizers import Quantizer
 from pcpq.quantizers.options import whole_number
-from pcpq.recall import RecallCurve
+from pcpq.recall import FEW, RecallCurve, check_target
 from pcpq.refit import sample_of
 from pcpq.rows import RowsBuilder
-from pcpq.search import (
-    FEW,
-    Result,
-    as_returned,
-    ask,
-    explain,
-    find,
-    find_one,
-    find_range,
-    make_plan,
-    range_plan,
-)
+from pcpq.search import Result, as_returned, ask, explain, find, find_one, find_range, make_plan, range_plan
+from pcpq.search import range_bound as bound_of
 from pcpq.snapshot import Snapshot
 from pcpq.state import State
 from pcpq.storage.files import reading
@@ -64,6 +54,8 @@ class Index:
     seed : of every random choice
     """
 
+    chosen: str | None = None  # what build chose for a number of bytes, and why
+
     def __init__(
         self,
         *,
@@ -81,7 +73,6 @@ class Index:
         self.metric, self.quantizer, self.n_lists = metric, quantizer, n_lists
         self.rotation, self.codebooks, self.keep = rotation, codebooks, keep
         self.seed = whole_number("seed", seed, 0, (1 << 63) - 1)
-        self.chosen: str | None = None  # what build chose for a number of bytes, and why
         self._state: State | None = None
         self._store: Store | None = None
 
@@ -151,7 +142,7 @@ class Index:
     def refit(self, *, threads: int | None = None) -> Future[None]:
         """Learn lists and codes anew from the vectors there are now, in the background.
 
-        Searches, additions and removals go on; `refit().result()` waits for the end.
+        Searches, additions and removals go on; `refit().result()` waits for the end. `tune` by queries again.
         """
         self._refuse_readers()
         if self.keep is None:
@@ -162,7 +153,10 @@ class Index:
             sample = sample_of(snapshot, training_rows(self, n), generator)
             return train(self, sample, n, generator, threads)
 
-        return self._fitted().refit(train_again, threads, lambda: self._tune_many(threads))
+        def measure_again(snapshot: Snapshot) -> RecallCurve | None:
+            return measure_index(snapshot, None, None, self.seed, threads) if len(snapshot) > FEW else None
+
+        return self._fitted().refit(train_again, measure_again, threads)
 
     def tune(self, queries: Any = None, *, truth: Any = None, threads: int | None = None) -> RecallCurve:
         """Measure what searches find, so that target_recall holds; `save` and `commit` keep it.
@@ -175,13 +169,18 @@ class Index:
         Returns a curve whose `choose(k, target)` tells probes, rerank and the recall to expect.
         """
         state = self._fitted()
-        if len(self) <= FEW:
-            raise ValueError(f"{len(self)} vectors are searched exactly; there is nothing to tune")
-        return state.know(measure_index(state.snapshot, queries, truth, self.seed, threads))
+        snapshot = state.snapshot
+        if len(snapshot) <= FEW:
+            raise ValueError(f"{len(snapshot)} vectors are searched exactly; there is nothing to tune")
+        return state.know(measure_index(snapshot, queries, truth, self.seed, threads), snapshot.trained)
 
-    def _tune_many(self, threads: int | None) -> None:
-        if len(self) > FEW:
-            self.tune(threads=threads)
+    def _measured(self, target_recall: float | None, probes: int | None, threads: int | None) -> State:
+        """Once, when somebody first asks for a recall."""
+        state = self._fitted()
+        check_target(target_recall, probes)
+        if target_recall is not None and len(state.snapshot) > FEW:
+            state.measure_once(lambda snapshot: measure_index(snapshot, None, None, self.seed, threads))
+        return state
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a directory; an index that is there already is replaced, whole or not at all."""
@@ -253,9 +252,7 @@ class Index:
         where : an SQL condition on attributes, as in "lang = 'en' AND year > 2020"
         threads : None: every CPU of the process, one for a single query
         """
-        state = self._fitted()
-        if target_recall is not None and state.snapshot.recall is None:
-            self._tune_many(threads)
+        state = self._measured(target_recall, probes, threads)
         if filter is None and exclude is None and where is None and state.kind == "int":
             found = find_one(state.snapshot, queries, k, probes, rerank, target_recall)
             if found is not None:
@@ -288,19 +285,12 @@ class Index:
         limits : (n + 1,) int64; the results of query i are limits[i] to limits[i + 1]
         scores, ids : of all queries one after the other, each best first
         """
-        wanted, other = (
-            ("max_distance", "min_score") if self.metric == "euclidean" else ("min_score", "max_distance")
-        )
-        bounds = {"min_score": min_score, "max_distance": max_distance}
-        bound = bounds[wanted]
-        if bound is None or bounds[other] is not None:
-            raise ValueError(f"a search by range in a {self.metric} index takes {wanted}, and not {other}")
+        bound = bound_of(self.metric, min_score, max_distance)
         state = self._fitted()
         snapshot = state.snapshot
         asked = ask(snapshot.trained, queries)
         plan = range_plan(snapshot, probes, filter, exclude, where, threads)
-        least = float(bound) / (snapshot.trained.unit * asked.unit)
-        limits, scores, ids = find_range(snapshot, asked, plan, -least if max_distance is not None else least)
+        limits, scores, ids = find_range(snapshot, asked, plan, bound / (snapshot.trained.unit * asked.unit))
         return limits, as_returned(snapshot.trained, scores, asked.unit), as_given(state.kind, snapshot, ids)
 
     def explain(self, query: Any, k: int = 10, **options: Any) -> dict[str, Any]:
@@ -308,7 +298,8 @@ class Index:
 
         `options` are those of search.
         """
-        return explain(self._fitted().snapshot, query, k, **options)
+        state = self._measured(options.get("target_recall"), options.get("probes"), None)
+        return explain(state.snapshot, query, k, **options)
 
     def reconstruct(self, ids: Any) -> Float32Array:
         """(n, d) the vectors of ids, as kept, or decoded where none are."""
@@ -378,9 +369,11 @@ class Index:
         """What a store holds, which may be another index than before."""
         settings, path, trained = dict(manifest.settings), store.directory / MANIFEST, snapshot.trained
         with reading(path):
+            chosen = settings.pop("chosen", None)
             if settings.get("quantizer") is not None:
                 settings["quantizer"] = quantizer_of(settings["quantizer"], path)
             vars(self).update(vars(Index(**settings)) | {"_store": store, "_state": self._state})
+            self.chosen = None if chosen is None else str(chosen)
             if (self.metric, self.keep) != (trained.metric, trained.keep):
                 raise FormatError(
                     f"{path}: {self.metric}, {self.keep}; trained for {trained.metric}, {trained.keep}"
@@ -390,7 +383,7 @@ class Index:
         self._state = state
 
     def _settings(self) -> dict[str, Any]:
-        names = ("metric", "n_lists", "rotation", "codebooks", "keep", "seed")
+        names = ("metric", "n_lists", "rotation", "codebooks", "keep", "seed", "chosen")
         quantizer = None if self.quantizer is None else quantizer_settings(self.quantizer)
         return {name: getattr(self, name) for name in names} | {"quantizer": quantizer}
 

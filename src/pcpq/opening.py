@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from pcpq.arrays import as_vectors
 from pcpq.budget import MANY, design_for
 from pcpq.index import Index, Progress
-from pcpq.search import FEW
+from pcpq.recall import FEW
 from pcpq.storage.store import Store
 from pcpq.streams import Stream
 from pcpq.truth import ExactAnswers, TuningQueries, queries_for
@@ -52,6 +53,9 @@ def build(
         logger.info("chosen: %s", chosen)
     index = Index(metric=metric, **parameters)
     index.chosen = chosen
+    if queries is not None and as_vectors(queries, "queries").shape[1] != stream.dimensions:
+        shape = np.shape(queries)
+        raise ValueError(f"queries have {shape[1]} dimensions, the vectors have {stream.dimensions}")
     held_out = index._learn(stream, None, threads, apart=queries is None)
     state = index._fitted()
     if queries is None:
@@ -66,7 +70,7 @@ def build(
         numbers = given if state.kind == "int" else np.arange(len(given))
         truth = exact.truth().renumbered(numbers)
         curve = measure(state.snapshot, asked.renumbered(numbers), truth, threads)
-        state.know(curve)
+        state.know(curve, state.snapshot.trained)
     return index
 
 

@@ -41,9 +41,8 @@ class Bar(Progress):
             progress.BarColumn(None),
             progress.TaskProgressColumn(),
             progress.TextColumn("{task.fields[rate]}"),
-            progress.TimeElapsedColumn(),
-            progress.TextColumn("left"),
             progress.TimeRemainingColumn(elapsed_when_finished=False),
+            progress.TextColumn("left" if total is not None or unit else ""),
             console=Console(stderr=True),
             transient=True,
             # Steps differ in length: the time left is judged by all of the last minutes.

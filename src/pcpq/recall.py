@@ -9,8 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pcpq.once import once
+
 Table = NDArray[np.float64]
 
+# So few vectors are all judged: an approximation would save nothing.
+FEW = 2000
 # What a search aims at unless told otherwise.
 USUAL_TARGET = 0.95
 # Where recall is measured; in between it is interpolated. Candidates are counted in numbers of results.
@@ -23,8 +27,18 @@ LIST_COST = 8.0
 JUDGE_COST = 60.0
 # Standard errors that make sure.
 SURE = 2.0
+# More results than were measured get so many times the lists that would do if recall fell as lists get more.
+GUESSED = 2.0
 # Where a target cannot be reached, nobody asks for the last bit of what can.
 NEARLY = 0.005
+
+
+def check_target(target_recall: float | None, probes: int | None) -> None:
+    """A ValueError for a recall that cannot be, or that comes with probes."""
+    if target_recall is not None and not 0 < target_recall <= 1:
+        raise ValueError(f"target_recall is {target_recall!r}; expected a number from 0 to 1")
+    if target_recall is not None and probes is not None:
+        raise ValueError(f"target_recall is {target_recall} and probes is {probes}; give one of them")
 
 
 class Choice(NamedTuple):
@@ -48,7 +62,7 @@ class RecallCurve:
     queries: int
     kind: str  # "held out" from the vectors, or "given" by the user
 
-    @property
+    @once
     def sure(self) -> Table:
         """(K, P, R) what recall surely is: the lower end of Wilson's interval, wide even if nothing was missed.
 
@@ -65,18 +79,19 @@ class RecallCurve:
     def choose(
         self, k: int, target: float, *, share: float = 1.0, rerank: int | None = None, strict: bool = True
     ) -> Choice:
-        """The cheapest settings that surely reach a recall; the best there are if none do.
+        """The cheapest settings that surely reach a recall; if none do, those that did or came nearest.
 
         Where only a share of the vectors may be found, the k best of them are about the k / share best of all.
-        Unless `strict`, what cannot be reached is not sought at any price: nearly the best is enough.
+        Unless `strict`, what cannot be reached is not sought at any price: nearly the best is enough. More
+        results than were measured are a guess.
         """
         wide = max(k / max(share, 1e-9), 1.0)
-        means, sure = self._at(self.means, wide), self._at(self.sure, wide)
-        sure = np.maximum.accumulate(np.maximum.accumulate(sure, axis=0), axis=1)
+        means, sure = (rising_table(self._at(table, wide)) for table in (self.means, self.sure))
         columns = range(len(self.candidates)) if rerank is None else [self._column(rerank / k)]
-        reachable = float(sure[:, list(columns)].max())
-        if target > reachable:
-            target = reachable if strict else max(0.0, reachable - NEARLY)
+        if target > sure[:, list(columns)].max():
+            sure = means
+            reachable = float(means[:, list(columns)].max())
+            target = min(target, reachable if strict else max(0.0, reachable - NEARLY))
         options, places = [], np.arange(len(self.probes))
         for column in columns:
             place = place_of(sure[:, column], target)
@@ -88,8 +103,10 @@ class RecallCurve:
             expected = float(np.interp(place, places, means[:, column]))
             options.append((rows + LIST_COST * probes + JUDGE_COST * judged, probes, judged, expected))
         _cost, probes, judged, expected = min(options)
-        beyond = max(wide / self.results[-1], 1.0)  # of what was measured: a guess
-        probes = min(int(np.ceil(probes * beyond**0.5)), self.probes[-1])
+        if wide > self.results[-1]:
+            probes = max(int(np.ceil(GUESSED * probes * wide / self.results[-1])), self.probes[-1] // 20)
+            judged = max(judged, int(GUESSED * k)) if rerank is None else rerank
+        probes = min(probes, self.probes[-1])
         return Choice(probes, judged, min(expected, 1.0))
 
     def _at(self, table: Table, k: float) -> Table:
@@ -146,8 +163,15 @@ KINDS = ("held out", "given")
 
 
 def judged_for(k: float, each: float) -> int:
-    """Candidates for k results; many results have their own number at least."""
-    return max(int(np.ceil(min(k * each, MOST_CANDIDATES))), int(np.ceil(k)))
+    """Candidates for k results: not more than were looked at, unless k is more than was measured."""
+    most = MOST_CANDIDATES * max(k / RESULTS[-1], 1.0)
+    return int(np.ceil(min(k * each, most)))
+
+
+def rising_table(table: Table) -> Table:
+    """More probes and more candidates find no less."""
+    rising: Table = np.maximum.accumulate(np.maximum.accumulate(table, axis=0), axis=1)
+    return rising
 
 
 def place_of(values: Table, target: float) -> float | None:

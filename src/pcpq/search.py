@@ -24,13 +24,11 @@ from pcpq.arrays import (
 )
 from pcpq.names import as_words, kind_of
 from pcpq.quantizers.options import whole_number
-from pcpq.recall import RESULTS, USUAL_TARGET
+from pcpq.recall import FEW, RESULTS, USUAL_TARGET, check_target
 from pcpq.scan import Allowed, Asked, Scores, Segment
 from pcpq.snapshot import Snapshot
 from pcpq.trained import Trained
 
-# So few vectors are all judged: an approximation would save nothing.
-FEW = 2000
 # Results that a search by range looks for at first; as many more each time as it had.
 RANGE_START = 128
 # Plans for single queries that a snapshot remembers.
@@ -115,19 +113,16 @@ def make_plan(
         probes = whole_number("probes", probes, 1, 1 << 30)
     if rerank is not None:
         rerank = whole_number("rerank", rerank, 1, 1 << 34)
-    if target_recall is not None and not 0 < target_recall <= 1:
-        raise ValueError(f"target_recall is {target_recall!r}; expected a number from 0 to 1")
-    if target_recall is not None and probes is not None:
-        raise ValueError(f"target_recall is {target_recall} and probes is {probes}; give one of them")
+    check_target(target_recall, probes)
     n_lists, n_allowed = len(snapshot.trained.partition), len(snapshot)
     allowed = tuple(part.everything for part in snapshot.parts)
-    few = len(snapshot) <= FEW and probes is None and rerank is None
+    few = len(snapshot) <= FEW and probes is None
     if filter is not None or exclude is not None or where is not None:
         allowed = allowed_rows(snapshot, filter, exclude, where)
         n_allowed = sum(some.count for some in allowed)
         few = few or n_allowed <= FEW
     if few:
-        probes, rerank = n_lists, n_allowed
+        probes, rerank = n_lists, n_allowed if rerank is None else rerank
     elif probes is None:
         share = n_allowed / max(len(snapshot), 1)
         probes, rerank = settings_for(snapshot, k, rerank, target_recall, share)
@@ -142,8 +137,14 @@ def settings_for(
     curve = snapshot.recall
     if curve is None:
         return max(1, len(snapshot.trained.partition) // 20), rerank
+    asked = (k, rerank, target, round(share, 3))
+    known = snapshot.choices.get(asked)
+    if known is not None:
+        return known.probes, known.rerank
     aim = USUAL_TARGET if target is None else target
     choice = curve.choose(k, aim, share=share, rerank=rerank, strict=target is not None)
+    if len(snapshot.choices) < MOST_PLANS:
+        snapshot.choices[asked] = choice
     if target is not None and choice.recall < target:
         keep = snapshot.trained.keep
         judged_by = "codes alone" if keep is None else f"vectors kept as {keep}"
@@ -152,11 +153,21 @@ def settings_for(
     return choice.probes, choice.rerank
 
 
+def range_bound(metric: str, min_score: float | None, max_distance: float | None) -> float:
+    """What results must score at least, by the bound that suits the metric."""
+    wanted, other = ("max_distance", "min_score") if metric == "euclidean" else ("min_score", "max_distance")
+    bounds = {"min_score": min_score, "max_distance": max_distance}
+    bound = bounds[wanted]
+    if bound is None or bounds[other] is not None:
+        raise ValueError(f"a search by range in a {metric} index takes {wanted}, and not {other}")
+    return -float(bound) if metric == "euclidean" else float(bound)
+
+
 def range_plan(
     snapshot: Snapshot, probes: int | None, filter: Any, exclude: Any, where: str | None, threads: int | None
 ) -> Plan:
     """For a search by range: who knows how many lie in it, so lists are probed as for many results."""
-    if probes is None:
+    if probes is None and len(snapshot) > FEW:
         probes, _ = settings_for(snapshot, RESULTS[-1], None, None, 1.0)
     return make_plan(snapshot, 1, probes, None, None, filter, exclude, where, threads)
 

@@ -6,7 +6,7 @@ Nothing here changes: whoever writes makes a new snapshot, and searches go on in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from pcpq.attributes import Attributes, matching, same_rows
 from pcpq.errors import FormatError
 from pcpq.names import Names, as_words
 from pcpq.once import once
-from pcpq.recall import RecallCurve
+from pcpq.recall import Choice, RecallCurve
 from pcpq.rows import RowsBuilder
 from pcpq.scan import Allowed, Scores, Segment
 from pcpq.trained import Trained
@@ -80,9 +80,18 @@ class Snapshot:
     def __len__(self) -> int:
         return sum(part.count for part in self.parts)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is made when it is needed."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}
+
     @once
     def plans(self) -> dict[Any, Any]:
         """What searches for one query settled on, by what they were asked."""
+        return {}
+
+    @once
+    def choices(self) -> dict[Any, Choice]:
+        """Probes and candidates, by what a search was asked for."""
         return {}
 
     @property

@@ -58,6 +58,7 @@ class State:
     def _make_locks(self) -> None:
         self.writing = threading.RLock()
         self._free = threading.Condition(self.writing)
+        self.measuring = threading.Lock()
         self._busy: set[str] = set()  # segments that are being made one with others
         everyone.add(self)
 
@@ -87,12 +88,20 @@ class State:
         self._tend()
         return removed
 
-    def know(self, curve: RecallCurve) -> RecallCurve:
+    def know(self, curve: RecallCurve, trained: Trained) -> RecallCurve:
         """What searches find; measured with lists that may have been replaced since, and then worth nothing."""
         with self.writing:
-            if len(self.snapshot.trained.partition) == curve.probes[-1]:
+            if self.snapshot.trained is trained:
                 self.snapshot = replace(self.snapshot, recall=curve)
         return curve
+
+    def measure_once(self, measure: Callable[[Snapshot], RecallCurve]) -> None:
+        """Unless it is known already what searches find."""
+        if self.snapshot.recall is None:
+            with self.measuring:
+                snapshot = self.snapshot
+                if snapshot.recall is None:
+                    self.know(measure(snapshot), snapshot.trained)
 
     def show(self, snapshot: Snapshot, kind: str | None, next_id: int) -> None:
         """What somebody else wrote."""
@@ -113,16 +122,18 @@ class State:
             self._merge(before.parts)
 
     def refit(
-        self, train: Callable[[Snapshot], Trained], threads: int | None, then: Callable[[], Any]
+        self,
+        train: Callable[[Snapshot], Trained],
+        measure: Callable[[Snapshot], RecallCurve | None],
+        threads: int | None,
     ) -> Future[None]:
-        """Train anew on what there is and encode everything by it, in the background; `then` something more."""
+        """Train anew on what there is, encode everything by it and measure that, in the background."""
         done: Future[None] = Future()
 
         def work() -> None:
             try:
                 with self._all_parts() as before:
-                    self._refit(before, train, threads)
-                then()
+                    self._refit(before, train, measure, threads)
                 done.set_result(None)
             except BaseException as error:
                 done.set_exception(error)
@@ -131,17 +142,25 @@ class State:
         threading.Thread(target=work, daemon=True).start()
         return done
 
-    def _refit(self, before: Snapshot, train: Callable[[Snapshot], Trained], threads: int | None) -> None:
+    def _refit(
+        self,
+        before: Snapshot,
+        train: Callable[[Snapshot], Trained],
+        measure: Callable[[Snapshot], RecallCurve | None],
+        threads: int | None,
+    ) -> None:
         if len(before) == 0:
             raise ValueError("there are no vectors to learn from")
         trained = train(before)
         encoded = encode_again(trained, before.parts, threads)
+        curve = measure(Snapshot(trained, () if encoded is None else (Part.whole(encoded),)))
         with self.writing:
             if self.snapshot.trained is not before.trained:
                 raise ValueError("the index was fitted anew in the meantime")
             new = [part for part in self.snapshot.parts if part.segment.name not in before.names]
             after = self.snapshot.replaced(before.parts, encoded, trained)
-            self.snapshot = after.replaced(new, encode_again(trained, new, threads), trained) if new else after
+            after = after.replaced(new, encode_again(trained, new, threads), trained) if new else after
+            self.snapshot = replace(after, recall=curve)
 
     @contextmanager
     def _all_parts(self) -> Iterator[Snapshot]:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.arrays import Float32Array, FloatArray, Ids, as_vectors, slices
-from pcpq.recall import RESULTS
-from pcpq.search import FEW, ask
+from pcpq.recall import FEW, RESULTS
+from pcpq.search import ask
 from pcpq.streams import Sample
 from pcpq.trained import Trained, in_units
 
@@ -48,7 +48,7 @@ class TuningQueries:
         some = np.sort(np.random.default_rng(seed).permutation(len(vectors))[:most])
         if truth is not None:
             truth = np.asarray(truth)
-            if truth.ndim != 2 or len(truth) != len(vectors):
+            if truth.ndim != 2 or len(truth) != len(vectors) or truth.shape[1] == 0:
                 raise ValueError(f"truth has shape {truth.shape} for {len(vectors)} queries")
             truth = truth[some]
         return cls(np.array(vectors[some]), np.full(len(some), -1, np.int64), "given"), truth
@@ -104,6 +104,10 @@ class Truth:
         """With numbers instead of places."""
         return replace(self, ids=numbers_at(numbers, self.ids))
 
+    def clear(self) -> NDArray[np.bool_]:
+        """(n,) whose answers end before rows that all score alike: any of more than are known would be one."""
+        return self.ranks[:, -1] >= self.ranks.shape[1] // 3
+
     def ranks_of(self, ids: Ids) -> Places:
         """(n, c) of ids; a large one for those that are not among the best."""
         order = np.argsort(self.ids, axis=1)
@@ -121,12 +125,16 @@ class ExactAnswers:
 
     def __init__(self, trained: Trained, queries: TuningQueries) -> None:
         self.trained, self.queries = trained, queries
-        self.asked = ask(trained, queries.vectors).rows
+        self.asked = self._around(ask(trained, queries.vectors).rows)
         self.least = np.full((len(self.asked), 1), -np.inf, np.float32)  # what a row must exceed
         # Of every row that may be among the best: its query, its score and its number.
         self._query = np.empty(0, np.intp)
         self._scores = np.empty(0, np.float32)
         self._numbers = np.empty(0, np.int64)
+
+    def _around(self, rows: Float32Array) -> Float32Array:
+        """Around the middle, where the metric is a distance: far from the origin products lose it."""
+        return rows - self.trained.partition.middle if self.trained.euclidean else rows
 
     def look(self, vectors: FloatArray, first: int) -> None:
         """Vectors as they were given, numbered from `first` on."""
@@ -138,6 +146,7 @@ class ExactAnswers:
 
     def compare(self, rows: Float32Array, numbers: Ids) -> None:
         """Some rows in working units, ascending by number."""
+        rows = self._around(rows)
         scores = self.asked @ rows.T
         if self.trained.euclidean:
             scores -= 0.5 * np.einsum("ij,ij->i", rows, rows)
@@ -183,6 +192,10 @@ class ExactAnswers:
         cells = self._query[known], place[known]
         numbers[cells], scores[cells] = self._numbers[known], self._scores[known]
         # Who scores as much as the one before shares its rank: either of them is an answer.
+        sizes = np.abs(scores)
+        if self.trained.euclidean:  # half of the squared distance
+            sizes = np.maximum(0.5 * np.square(self.asked, dtype=np.float64).sum(axis=1)[:, None] - scores, 0)
         new = np.ones(shape, bool)
-        new[:, 1:] = scores[:, 1:] < scores[:, :-1] - TIED * np.abs(scores[:, :-1])
+        with np.errstate(invalid="ignore"):
+            new[:, 1:] = ~(scores[:, 1:] >= scores[:, :-1] - TIED * sizes[:, 1:])
         return Truth(numbers, np.maximum.accumulate(np.where(new, np.arange(TRUE_ROWS), 0), axis=1))

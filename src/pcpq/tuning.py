@@ -6,7 +6,7 @@ scanned, so the candidates of fewer lists are those of all lists without the res
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -66,7 +66,7 @@ class Candidates:
         map_threads(search, slices(len(asked), -(-len(asked) // threads)), threads)
         # A query itself is no candidate: it goes to the end, in both orders.
         own = ids == queries.own[:, None]
-        scores[own], scanned[own] = -np.inf, np.iinfo(np.int32).min
+        scores[own], scanned[own] = -np.inf, np.iinfo(np.int32).min + 1
         rows = rows_of(segment, ids.ravel())
         # As the scan does: of equal scores the lower row comes first.
         keys = (scanned.astype(np.int64) << 32) - rows.reshape(shape)
@@ -91,6 +91,10 @@ def measure(
     snapshot: Snapshot, queries: TuningQueries, truth: Truth, threads: int | None = None
 ) -> RecallCurve:
     """Recall by results, probes and candidates, of queries whose exact answers are known."""
+    clear = truth.clear()
+    if clear.any():
+        queries = replace(queries, vectors=queries.vectors[clear], own=queries.own[clear])
+        truth = Truth(truth.ids[clear], truth.ranks[clear])
     asked = ask(snapshot.trained, queries.vectors).rows
     order = probing_order(snapshot.trained, asked)
     parts = [
@@ -123,6 +127,8 @@ def measure(
 
 def measure_index(snapshot: Snapshot, queries: Any, truth: Any, seed: int, threads: int | None) -> RecallCurve:
     """By queries and their exact answers, if they are given."""
+    if queries is None and truth is not None:
+        raise ValueError("truth is given without its queries")
     if queries is None:
         asked, truth = stored_queries(snapshot, np.random.default_rng(seed)), None
     else:
@@ -163,8 +169,10 @@ def given_answers(snapshot: Snapshot, truth: NDArray[Any]) -> Truth:
     if not snapshot.of_words:
         return Truth.of(integer_ids(truth).astype(np.int64))
     found = np.full(truth.size, -1, np.int64)
-    for part, rows in zip(snapshot.parts, snapshot.find(truth.ravel().tolist()), strict=True):
-        found[rows >= 0] = part.segment.ids[rows[rows >= 0]]
+    words = truth.ravel()
+    known = np.flatnonzero(words != None)  # noqa: E711  (where there were fewer)
+    for part, rows in zip(snapshot.parts, snapshot.find(words[known].tolist()), strict=True):
+        found[known[rows >= 0]] = part.segment.ids[rows[rows >= 0]]
     return Truth.of(found.reshape(truth.shape))
 
 

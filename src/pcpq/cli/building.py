@@ -75,6 +75,7 @@ def build(options: argparse.Namespace) -> None:
     """Read, learn, add, write."""
     import pcpq
     from pcpq.cli.inputs import attributes_in, plain_queries, vectors_in
+    from pcpq.recall import USUAL_TARGET
 
     place = Path(options.index)
     check_place(place, options.force)
@@ -120,6 +121,9 @@ def build(options: argparse.Namespace) -> None:
         )
         if chosen:
             print(chosen)
+        curve = index._fitted().snapshot.recall
+        if curve is not None and (best := curve.choose(10, 1.0).recall) < USUAL_TARGET:
+            print(f"searches for 10 find about {best:.2f} of them at most, by codes of this size")
 
     tell(options.json, found, show)
 

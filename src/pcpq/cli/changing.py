@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from pcpq.cli.building import counter
 from pcpq.cli.parsers import Commands, add_attributes, add_index, add_input, add_json, add_threads
@@ -43,7 +44,7 @@ def add(options: argparse.Namespace) -> None:
             done = insert(
                 file.vectors,
                 ids,
-                attributes=attributes_in(file, options.attributes),
+                attributes=attributes_in(file, options.attributes or known_attributes(index, file)),
                 threads=options.threads,
                 progress=counter(bar, file.rows, "adding vectors", "writing"),
             )
@@ -55,6 +56,20 @@ def add(options: argparse.Namespace) -> None:
     found = {"index": options.index, "added": after - before, "replaced": replaced, "vectors": after}
     words = f"{after - before:,} added" + (f", {replaced:,} replaced" if options.replace else "")
     tell(options.json, found, lambda: print(f"{options.index}: {words}, {after:,} vectors now"))
+
+
+def known_attributes(index: Any, file: Any) -> str | None:
+    """Attributes that the index has and the file too: they come along unless others are named."""
+    from pcpq.cli.inputs import columns_of
+    from pcpq.formats.files import parsing
+
+    parts = index._fitted().snapshot.parts
+    tables = [part.segment.attributes.table for part in parts if part.segment.attributes is not None]
+    if not tables:
+        return None
+    with parsing(file.path):
+        there = columns_of(file)
+    return ",".join(name for name in tables[0].column_names if name in there) or None
 
 
 def add_remove(commands: Commands) -> None:

@@ -77,7 +77,7 @@ def attributes_in(file: VectorFile, names: str | None) -> dict[str, Any] | None:
             return fields_in(file, wanted)
         if not missing:
             return {name: column_in(file, name) for name in wanted}
-    raise ValueError(f"{file.path}: has no column {missing[0]!r}; it has {', '.join(there)}")
+    raise ValueError(f"{file.path}: has no column {missing[0]!r}; it has {', '.join(there) or 'none'}")
 
 
 def columns_of(file: VectorFile) -> list[str]:
@@ -119,8 +119,8 @@ def ids_in(options: argparse.Namespace, path: str) -> Any:
     if path.lower().endswith(".npy"):
         with parsing(Path(path)):
             found = np.load(path, allow_pickle=False)
-        if found.ndim != 1:
-            raise ValueError(f"{path}: is an array of shape {found.shape}; expected ids, (n,)")
+        if found.ndim != 1 or found.dtype.kind not in "iuU":
+            raise ValueError(f"{path}: is an array of {found.dtype}, shape {found.shape}; expected ids, (n,)")
         return found
     if options.id_column is not None or path.lower().removesuffix(".gz").endswith(WITH_IDS):
         ids = read_vectors(path, id_column=options.id_column).ids()
@@ -137,4 +137,5 @@ def as_ids_of(index: Index, given: Any) -> Any:
     try:
         return np.array([int(one) for one in given], np.int64)
     except (ValueError, OverflowError) as error:
-        raise ValueError(f"ids of the index are whole numbers: {error}") from error
+        wrong = next(one for one in given if not str(one).lstrip("-").isdigit())
+        raise ValueError(f"ids of the index are whole numbers, not {wrong!r}") from error

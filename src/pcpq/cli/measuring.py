@@ -55,7 +55,7 @@ def tune(options: argparse.Namespace) -> None:
     with pcpq.open(options.index, mode="a") as index, progress_bar(None) as bar:
         bar.say("measuring recall")
         if options.vectors is None and index.keep is None:
-            raise ValueError(CODES_ONLY)
+            raise ValueError(f"{CODES_ONLY}, for QUERIES that are given")
         if options.vectors is None or queries is None:
             if options.vectors is not None:
                 raise ValueError("--vectors has the answers to queries: give QUERIES too")

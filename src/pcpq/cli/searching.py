@@ -64,6 +64,7 @@ def add_search(commands: Commands) -> None:
         "--format", choices=RESULT_FORMATS, help="of the results (default: by how OUT ends, or else a table)"
     )
     parser.add_argument("--out", metavar="OUT", help="write results there; default: standard output")
+    parser.add_argument("--force", action="store_true", help="replace a file that is there")
     add_threads(parser)
     parser.add_argument("--json", action="store_true", help="the same as --format jsonl: one query a line")
     add_input(parser)
@@ -77,6 +78,8 @@ def search(options: argparse.Namespace) -> None:
     if (options.file is None) == (options.words is None):
         raise ValueError("nothing says what to search for, or two things do: give FILE or --word")
     format = format_of_results(options)
+    if options.out is not None and Path(options.out).is_file() and not options.force:
+        raise FileExistsError(f"{options.out} is there already: --force replaces it")
     if format == "parquet" and options.out is None and sys.stdout.isatty():
         raise ValueError("parquet is nothing to look at: give --out FILE")
     start = time.perf_counter()
@@ -93,7 +96,7 @@ def search(options: argparse.Namespace) -> None:
     tell(
         options.json,
         told,
-        lambda: print(f"{options.out}: {options.k:,} results of {count:,} queries, {seconds:.1f} s"),
+        lambda: print(f"{options.out}: {options.k:,} results for each of {count:,} queries, {seconds:.1f} s"),
     )
 
 
@@ -103,8 +106,14 @@ def format_of_results(options: argparse.Namespace) -> str:
         raise ValueError(f"--json and --format {options.format}: give one of them")
     if options.format is not None:
         return str(options.format)
-    suffix = "" if options.out is None else Path(options.out).suffix.lower()
-    return "jsonl" if options.json else SUFFIXES.get(suffix, "table")
+    if options.json:
+        return "jsonl"
+    if options.out is None:
+        return "table"
+    suffix = Path(options.out).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ValueError(f"{options.out}: ends in none of {', '.join(SUFFIXES)}; say what it is with --format")
+    return SUFFIXES[suffix]
 
 
 def settings(options: argparse.Namespace) -> dict[str, Any]:

@@ -5,18 +5,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import gzip
-import os
-import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 
 from pcpq.errors import FormatError
 from pcpq.packing import Bytes
-from pcpq.storage.files import remove_if_there, replace_file, sync_directory
 
 # No vector takes more in a line; what is longer is not read to its end.
 MOST_LINE = 1 << 26
@@ -75,20 +71,3 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
                 raise FormatError(f"{path}, line {number}: has more than {MOST_LINE} bytes")
             if not line.isspace():
                 yield number, line
-
-
-@contextlib.contextmanager
-def replaced(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that takes its name when all is well; if not, whatever had the name still has it."""
-    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    file = new.open("xb")
-    try:
-        with file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        replace_file(path, new)
-    except BaseException:
-        remove_if_there(new)
-        raise
-    sync_directory(path.parent)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.formats.files import replaced
+from pcpq.storage.files import replaced
 
 HEADER = ("query", "rank", "id", "score")
 

@@ -12,11 +12,11 @@ from typing import IO, Any
 import numpy as np
 
 from pcpq.arrays import Float32Array, as_ids, as_vectors, slices
-from pcpq.formats.files import replaced
 from pcpq.formats.reading import format_of
 from pcpq.formats.text import is_word
 from pcpq.formats.vector_file import as_float32, rows_at_once
 from pcpq.names import as_words, kind_of
+from pcpq.storage.files import replaced
 from pcpq.streams import as_rows
 
 # Vectors, and their ids if there are any.

@@ -17,7 +17,7 @@ def summary(result: Mapping[str, Any]) -> str:
     )
     lines = [head, *([data["note"]] if data["note"] else []), ""]
     lines += table(
-        ("", "error", "paper", "lost", "bits", "build, s", "query, us"),
+        ("method", "error", "paper", "lost", "bits", "build, s", "query, us"),
         [
             (
                 method["paper_name"],
@@ -31,11 +31,11 @@ def summary(result: Mapping[str, Any]) -> str:
             for method in result["methods"]
         ],
     )
-    ceiling = f"{probes['chosen']} of {settings['lists']} lists probed"
+    ceiling = f"{probes['chosen']} of {settings['lists']}"
     for protocol, words in PROTOCOLS.items():
-        lines += ["", words if protocol == "all" else f"{words}, {ceiling}"]
+        lines += ["", words if protocol == "all" else f"{words} ({ceiling})"]
         lines += table(
-            ("", "Recall1@1", "paper", "Recall1@10", "paper"),
+            ("method", "Recall1@1", "paper", "Recall1@10", "paper"),
             [
                 (
                     method["paper_name"],
@@ -63,6 +63,9 @@ def shown(method: Mapping[str, Any], field: str) -> str:
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
     """Lines with columns under each other."""
     cells = [tuple(head), *(tuple(row) for row in rows)]
+    # What the paper does not have needs no column.
+    shown = [0, *(column for column in range(1, len(cells[0])) if any(row[column] for row in cells[1:]))]
+    cells = [tuple(row[column] for column in shown) for row in cells]
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     return [
         "  ".join(

@@ -13,7 +13,7 @@ import stat
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -48,15 +48,40 @@ def replace_file(path: Path, new: Path) -> None:
     os.replace(new, path)
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Put a file in its place as a whole or not at all, whatever was there before."""
+@contextlib.contextmanager
+def replaced(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write that takes its name when all is well; if not, whatever had the name still has it.
+
+    Where a link leads, there it is written; devices and pipes are written to as they are.
+    """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        if path.is_dir():
+            raise IsADirectoryError(f"{path} is a directory")
+        with path.open("wb") as file:
+            yield file
+        return
     new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    write_new(new, [content])
     try:
+        file = new.open("xb")
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path.parent} is not there") from None
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
         replace_file(path, new)
     except BaseException:
         remove_if_there(new)
         raise
+    sync_directory(path.parent)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Put a file in its place as a whole or not at all, whatever was there before."""
+    with replaced(path) as file:
+        file.write(content)
 
 
 def sync_directory(path: Path) -> None:
