@@ -128,4 +128,4 @@ def test_the_demo_names_a_word_it_does_not_know(capsys):
 
     with pytest.raises(SystemExit):
         main(["xyzzyplugh"])
-    assert "not among the 20000 words: xyzzyplugh" in capsys.readouterr().err
+    assert "not among the 20,000 words: xyzzyplugh" in capsys.readouterr().err

@@ -106,7 +106,8 @@ class Truth:
 
     def clear(self) -> NDArray[np.bool_]:
         """(n,) whose answers end before rows that all score alike: any of more than are known would be one."""
-        return self.ranks[:, -1] >= self.ranks.shape[1] // 3
+        ended: NDArray[np.bool_] = self.ranks[:, -1] >= self.ranks.shape[1] // 3
+        return ended
 
     def ranks_of(self, ids: Ids) -> Places:
         """(n, c) of ids; a large one for those that are not among the best."""
