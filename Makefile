@@ -36,8 +36,9 @@ browser:
 demo: $(VENV)/.package
 	$(BIN)/python -m pcpq.demo $(WORDS)
 
+# Workers share the processors: BLAS threads of each would wait for those of the others.
 test: $(VENV)/.package $(VENV)/.test browser
-	$(BIN)/python -m pytest $(WORKERS)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS)
 
 lint: $(VENV)/.package $(VENV)/.test $(VENV)/.dev
 	$(BIN)/ruff check .
