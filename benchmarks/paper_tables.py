@@ -8,11 +8,8 @@ from typing import Any
 
 from markdown_tables import RESULTS, markdown, ran_in
 
-PROTOCOLS = {
-    "all": "codes only, all lists",
-    "probed": "codes only, lists probed",
-    "reranked": "each probed list's best N re-ranked exactly",
-}
+from pcpq.paper.protocols import PROTOCOLS
+
 SETS = ("glove", "lastfm")
 
 

@@ -130,7 +130,7 @@ def measure_index(snapshot: Snapshot, queries: Any, truth: Any, seed: int, threa
     if queries is None and truth is not None:
         raise ValueError("truth is given without its queries")
     if queries is None:
-        asked, truth = stored_queries(snapshot, np.random.default_rng(seed)), None
+        asked = stored_queries(snapshot, np.random.default_rng(seed))
     else:
         asked, truth = TuningQueries.given(queries, truth, GIVEN_QUERIES, seed)
     answers = stored_answers(snapshot, asked) if truth is None else given_answers(snapshot, truth)

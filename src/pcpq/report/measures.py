@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pcpq.paper import protocols
 from pcpq.report.model import (
     COUNT,
     SHARE,
@@ -37,11 +38,8 @@ TIMES = (
     ("query_microseconds", "a query, µs", SIGNIFICANT),
 )
 # Short in a table, in full over a chart.
-PROTOCOLS = {
-    "all": ("all lists", "codes only, all lists"),
-    "probed": ("lists probed", "codes only, lists probed"),
-    "reranked": ("re-ranked", "each probed list's best N re-ranked exactly"),
-}
+SHORT = {"all": "all lists", "probed": "lists probed", "reranked": "re-ranked"}
+PROTOCOLS = {protocol: (SHORT[protocol], title) for protocol, title in protocols.PROTOCOLS.items()}
 
 
 @dataclass(frozen=True)
