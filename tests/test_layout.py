@@ -10,6 +10,7 @@ ORDER = [
     "errors",
     "once",
     "arrays",
+    "memory",
     "parallel",
     "streams",
     "partition",

@@ -1,7 +1,10 @@
+import errno
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+import weakref
 
 import numpy as np
 import pyarrow
@@ -53,15 +56,44 @@ def test_batches_around_the_end_of_what_is_trained_on_come_whole(rows, monkeypat
     np.testing.assert_array_equal(index.reconstruct(np.arange(len(vectors))), vectors)
 
 
-def test_what_was_trained_on_is_given_back_piece_by_piece(monkeypatch):
-    monkeypatch.setattr(streams, "PIECE_BYTES", 1 << 16)
-    vectors = np.random.default_rng(5).normal(size=(20_000, 8)).astype(np.float32)
-    stream = streams.Stream(iter([vectors]))
-    stream.sample(len(vectors), np.random.default_rng(0))
-    pieces = list(stream.batches(8, threads=1))
-    assert len(pieces) > 5
-    if sys.platform == "linux":  # where pages can be given back
-        assert not any(piece[:1024].any() for piece in pieces[:-2])
+def test_what_was_trained_on_comes_again_from_a_file_and_nobody_holds_the_batches():
+    batches = [np.full((5000, 8), number, np.float32) for number in range(4)]
+    expected = np.concatenate(batches)
+    held = [weakref.ref(batch) for batch in batches]
+    stream = streams.Stream(batches.pop(0) for _ in range(4))
+    sample = stream.sample(12_000, np.random.default_rng(0))
+    assert len(sample) == 12_000
+    assert [reference() is None for reference in held] == [True, True, True, False]  # the last is not read yet
+    np.testing.assert_array_equal(sample.read(slice(None)), expected[:12_000])
+    np.testing.assert_array_equal(np.concatenate(list(stream.batches(8, threads=1))), expected)
+
+
+def test_a_full_disk_makes_a_smaller_sample_and_loses_nothing(monkeypatch, caplog):
+    class Full:
+        """A file on a disk that takes so many bytes."""
+
+        def __init__(self, room):
+            self.file, self.room = temporary(buffering=0), room
+
+        def __getattr__(self, name):
+            return getattr(self.file, name)
+
+        def write(self, data):
+            self.room -= data.nbytes
+            if self.room < 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return self.file.write(data)
+
+    temporary = tempfile.TemporaryFile
+    batches = np.random.default_rng(5).normal(size=(4, 3000, 8)).astype(np.float32)
+    for room, expected in ((200_000, 6000), (0, 3000)):
+        monkeypatch.setattr(streams.tempfile, "TemporaryFile", lambda room=room, **_: Full(room))
+        stream = streams.Stream(iter(batches))
+        assert len(stream.sample(12_000, np.random.default_rng(0))) == expected
+        np.testing.assert_array_equal(
+            np.concatenate(list(stream.batches(8, threads=1))), np.concatenate(batches)
+        )
+    assert "No space left on device" in caplog.text
 
 
 def test_batches_of_another_precision_keep_it():
@@ -105,6 +137,7 @@ def test_progress_counts_vectors(vectors):
 
 # What runs in a shell's background starts with interrupts switched off.
 SLOW_BUILD = """
+import errno
 import signal
 import numpy as np, pcpq
 signal.signal(signal.SIGINT, signal.default_int_handler)

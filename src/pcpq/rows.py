@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 
 from pcpq import _core
 from pcpq.arrays import Float32Array, Ids, empty_lines
+from pcpq.memory import Pages
 from pcpq.packing import Bytes
+
+MANY_ROWS = 100_000
 
 
 @dataclass
@@ -27,38 +30,32 @@ class Rows:
     units: Float32Array | None  # (n,)
     ids: Ids  # (n,)
 
+    @classmethod
+    def of(cls, columns: dict[str, NDArray[Any]]) -> Rows:
+        """Without the others."""
+        return cls(**(dict.fromkeys(field.name for field in fields(cls)) | columns))  # type: ignore[arg-type]
+
     def __len__(self) -> int:
         return len(self.ids)
 
-    def with_room(self, length: int, grows: bool) -> Rows:
-        """The same rows at the start of longer columns, which begin at a cache line unless they grow."""
-        columns, empty = self._columns(), np.empty if grows else empty_lines
-        roomy = {name: empty((length, *column.shape[1:]), column.dtype) for name, column in columns.items()}
-        for name, column in columns.items():
-            roomy[name][: len(column)] = column
-        return Rows(**(dict.fromkeys(field.name for field in fields(Rows)) | roomy))  # type: ignore[arg-type]
-
     def put(self, start: int, rows: Rows) -> None:
-        """Write rows from `start` on; where there is no room, columns grow, mostly without being copied."""
-        end = start + len(rows)
-        for name, column in self._columns().items():
-            if len(column) < end:
-                column.resize((end, *column.shape[1:]), refcheck=False)
-            column[start:end] = getattr(rows, name)
+        """Write rows from `start` on, where there is room."""
+        for name, column in self.columns().items():
+            column[start : start + len(rows)] = getattr(rows, name)
 
-    def taken(self, rows: NDArray[np.intp]) -> Rows:
+    def taken(self, rows: slice | NDArray[np.intp]) -> Rows:
         """Some of the rows."""
-        some = {name: column[rows] for name, column in self._columns().items()}
-        return Rows(**(dict.fromkeys(field.name for field in fields(Rows)) | some))  # type: ignore[arg-type]
+        return Rows.of({name: column[rows] for name, column in self.columns().items()})
 
     def sort_by_list(self) -> None:
         """Bring rows into the order of their lists, where they lie: twice the rows may not fit memory."""
         order = np.argsort(self.lists, kind="stable")
-        for column in self._columns().values():
+        for column in self.columns().values():
             if column.size and not _core.permute_rows(column.reshape(len(column), -1).view(np.uint8), order):
                 raise AssertionError("an order that is none")
 
-    def _columns(self) -> dict[str, NDArray[Any]]:
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Those that there are, by name."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: column for name, column in found.items() if column is not None}
 
@@ -108,19 +105,38 @@ class RowsBuilder:
 
     def __init__(self, length: int | None) -> None:
         self._length, self.count = length, 0
-        self._all: tuple[Rows, Spread] | None = None
+        self._rows: Rows | None = None
+        self._spread: Spread | None = None
+        self._pages: dict[str, Pages] = {}  # of columns that grow
 
     def append(self, some: Rows, spread: Spread) -> None:
         """A batch."""
-        if self._all is None:
-            rows = some.with_room(max(self._length or 0, len(some)), grows=self._length is None)
-        else:
-            rows, spread = self._all[0], spread.joined(self._all[1])
-            rows.put(self.count, some)
-        self._all, self.count = (rows, spread), self.count + len(some)
+        self._spread = spread if self._spread is None else spread.joined(self._spread)
+        rows = self._with_room(some)
+        rows.put(self.count, some)
+        self._rows, self.count = rows, self.count + len(some)
+
+    def _with_room(self, some: Rows) -> Rows:
+        """The rows there are, in columns that have room for some more."""
+        end, room = self.count + len(some), 0 if self._rows is None else len(self._rows)
+        if self._rows is not None and end <= room:
+            return self._rows
+        if self._length is not None:
+            shapes = {name: (self._length, *column.shape[1:]) for name, column in some.columns().items()}
+            return Rows.of({name: empty_lines(shape, getattr(some, name).dtype) for name, shape in shapes.items()})
+        room = max(end, 2 * room)
+        self._pages = {
+            name: self._pages[name].moved(self.count, room)
+            if name in self._pages
+            else Pages((room, *column.shape[1:]), column.dtype)
+            for name, column in some.columns().items()
+        }
+        return Rows.of({name: pages.array for name, pages in self._pages.items()})
 
     def finish(self) -> tuple[Rows, Spread]:
         """All rows, and how they spread."""
-        if self._all is None:
+        if self._rows is None or self._spread is None:
             raise ValueError("there are no rows")
-        return self._all
+        if self.count > MANY_ROWS:  # packing takes as much as batches did
+            _core.release_memory()
+        return self._rows.taken(slice(0, self.count)), self._spread

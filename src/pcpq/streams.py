@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import mmap
+import logging
+import tempfile
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
@@ -13,14 +14,13 @@ from numpy.typing import NDArray
 from pcpq.arrays import FloatArray, as_vectors, slices
 from pcpq.arrays import batches as slices_of
 
-# Elements of an iterable that are held to train on, and rows whatever their size.
-MOST_SEEN = 1 << 24
+logger = logging.getLogger(__name__)
+# Elements of an iterable that are held to train on, and rows whatever their size; how many rows at once.
+MOST_SEEN = 1 << 26
 LEAST_SEEN_ROWS = 4096
+PIECE_ROWS = 4096
+END = object()
 NO_BATCHES = "vectors are empty: the iterable has no batches"
-# Given away at once.
-PIECE_BYTES = 1 << 22
-# Memory of this process alone, where the system asks.
-PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
 
 
 class Sample:
@@ -79,8 +79,8 @@ class Stream:
         """Of a vector; of an iterable, the first batch is looked at, and comes again."""
         if self.array is not None:
             return int(self.array.shape[1])
-        first = next(self.rest, None)
-        if first is None:
+        first = next(self.rest, END)
+        if first is END:
             raise ValueError(NO_BATCHES)
         self.rest = chain([first], self.rest)
         return int(as_vectors(as_rows(first)).shape[1])
@@ -96,16 +96,16 @@ class Stream:
             if len(self.array) <= rows:
                 return Sample(self.array)
             return Sample(self.array, np.sort(generator.permutation(len(self.array))[:rows]))
-        first = next(self.rest, None)
-        if first is None:
+        first = next(self.rest, END)
+        if first is END:
             raise ValueError(NO_BATCHES)
         batch = as_vectors(as_rows(first))
-        seen = Seen(min(rows, max(MOST_SEEN // batch.shape[1], LEAST_SEEN_ROWS)), batch)
-        left = seen.take(batch)
-        while len(left) == 0 and not seen.is_full and (more := next(self.rest, None)) is not None:
-            left = seen.take(as_vectors(as_rows(more), dimensions=batch.shape[1]))
-        self.rest = chain(seen.again(), [left] if len(left) else [], self.rest)
-        return Sample(seen.rows[: seen.count])
+        with Seen(min(rows, max(MOST_SEEN // batch.shape[1], LEAST_SEEN_ROWS)), batch) as seen:
+            left = seen.take(batch)
+            while len(left) == 0 and not seen.is_full and (more := next(self.rest, END)) is not END:
+                left = seen.take(as_vectors(as_rows(more), dimensions=batch.shape[1]))
+        self.rest = chain(seen.again(), emptied([left] if len(left) else []), self.rest)
+        return Sample(seen.rows[: seen.most] if seen.count else batch[:rows])
 
     def batches(self, dimensions: int, threads: int) -> Iterator[FloatArray]:
         """All vectors, so many at a time that a batch for each thread fits the memory allowed."""
@@ -114,42 +114,57 @@ class Stream:
             vectors, empty = as_vectors(as_rows(part), dimensions=dimensions), False
             for rows in slices_of(len(vectors), 2 * dimensions, threads):
                 yield vectors[rows]
+            del part, vectors  # before the next is made
         if empty:
             raise ValueError(NO_BATCHES)
 
 
 class Seen:
-    """The first rows of an iterable, held in one array to train on and then given away piece by piece."""
+    """The first rows of an iterable, to train on and then to add: in a file without a name, not in memory."""
 
     def __init__(self, most: int, like: FloatArray) -> None:
-        # Pages that nobody wrote take no memory, and those of a mapping can be given back one by one.
-        row_bytes = like.shape[1] * like.itemsize
-        self._memory = mmap.mmap(-1, max(1, most * row_bytes), **PRIVATE)
-        self.rows: FloatArray = np.frombuffer(self._memory, like.dtype, most * like.shape[1]).reshape(most, -1)
-        self.count = 0
+        self.most, self.count = most, 0
+        self.rows: FloatArray = like[:0].copy()  # (count, d) when all are there, read when they are wanted
+        self._file = tempfile.TemporaryFile(prefix="pcpq-", buffering=0)  # gone when nobody has its rows any more
+
+    def __enter__(self) -> Seen:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.count:
+            self.rows = np.memmap(self._file, self.rows.dtype, "r", shape=(self.count, self.rows.shape[1]))
+        self._file.close()
 
     @property
     def is_full(self) -> bool:
-        """Is there no more room?"""
-        return self.count == len(self.rows)
+        """Are there enough of them?"""
+        return self.count >= self.most
 
     def take(self, batch: FloatArray) -> FloatArray:
-        """Hold what there is room for; the rest comes back, or all of it if it is of another precision."""
-        room = len(self.rows) - self.count if batch.dtype == self.rows.dtype else 0
-        some = batch[:room]
-        self.rows[self.count : self.count + len(some)] = some
+        """Hold a batch, unless it is a very large one; of such, and of another precision, the rest comes back."""
+        room = len(batch) if len(batch) <= self.most else self.most - self.count
+        some = batch[: room if batch.dtype == self.rows.dtype else 0]
+        try:
+            for piece in slices(len(some), PIECE_ROWS):
+                data = memoryview(np.ascontiguousarray(some[piece])).cast("B")
+                while data:
+                    data = data[self._file.write(data) :]
+        except OSError as error:  # the disk is full: what was held before must do
+            logger.warning("only %d vectors to train on: %s", self.count, error)
+            self.most, some = self.count, some[:0]
         self.count += len(some)
         return batch[len(some) :]
 
     def again(self) -> Iterator[FloatArray]:
-        """All rows, a piece at a time; who asks for the next has done with the one before."""
-        row_bytes, done = self.rows.strides[0], 0
-        for part in slices(self.count, max(1, PIECE_BYTES // row_bytes)):
-            yield self.rows[part]
-            end = part.stop * row_bytes // mmap.PAGESIZE * mmap.PAGESIZE
-            if end > done and hasattr(self._memory, "madvise"):
-                self._memory.madvise(mmap.MADV_DONTNEED, done, end - done)
-                done = end
+        """All rows, some at a time."""
+        for piece in slices(self.count, PIECE_ROWS):
+            yield self.rows[piece]
+
+
+def emptied(held: list[FloatArray]) -> Iterator[FloatArray]:
+    """What a list holds, which then holds it no more."""
+    while held:
+        yield held.pop()
 
 
 def _is_nested(vectors: Any) -> bool:

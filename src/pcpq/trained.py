@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pcpq import _core
 from pcpq.arrays import Float32Array, FloatArray, typical_unit, unit_rows, working_rows
 from pcpq.coarse import Coarse
 from pcpq.codebooks import Codebooks
@@ -73,6 +74,7 @@ class Trained:
             unit = typical_unit(sample.read(first), "vectors", sample.numbers_of(first))
         working = WorkingSample(sample, metric, unit)
         partition = fit_partition(working, n_lists, metric, generator, threads)
+        _core.release_memory()
         trained_on = np.arange(len(working))
         if codebooks == "shared":
             some = max(CODEBOOK_ROWS, quantizer.training_rows or 0, 40 * quantizer.n_centers)

@@ -24,7 +24,7 @@ TRUE_ROWS = RESULTS[-1]
 # Scores that differ by less than this share of them are the same.
 TIED = 1e-6
 # Rows against all queries at once, and how many times as many as wanted may wait to be sorted.
-ROWS_TOGETHER = 4096
+ROWS_TOGETHER = 1024
 MOST_WAITING = 2 * TRUE_ROWS
 
 Places = NDArray[np.intp]
@@ -40,6 +40,10 @@ class TuningQueries:
 
     def __len__(self) -> int:
         return len(self.vectors)
+
+    def __getitem__(self, some: slice | NDArray[Any]) -> TuningQueries:
+        """Some of them."""
+        return replace(self, vectors=self.vectors[some], own=self.own[some])
 
     @classmethod
     def given(cls, queries: Any, truth: Any, most: int, seed: int) -> tuple[TuningQueries, Any]:
@@ -94,6 +98,10 @@ class Truth:
 
     ids: Ids  # (n, t)
     ranks: Places  # (n, t)
+
+    def __getitem__(self, some: slice | NDArray[Any]) -> Truth:
+        """Of some queries."""
+        return Truth(self.ids[some], self.ranks[some])
 
     @classmethod
     def of(cls, ids: Ids) -> Truth:

@@ -6,8 +6,8 @@ scanned, so the candidates of fewer lists are those of all lists without the res
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,8 @@ from pcpq.snapshot import Part, Snapshot
 from pcpq.trained import Trained
 from pcpq.truth import GIVEN_QUERIES, QUERIES, ROWS_TOGETHER, ExactAnswers, Places, Truth, TuningQueries
 
+# Queries measured at once: all of them would hold as much memory as a small index.
+QUERIES_TOGETHER = 64
 KEPT_NOTHING = "an index that keeps no vectors does not know exact answers: give tune queries and their truth"
 
 
@@ -93,15 +95,41 @@ def measure(
     """Recall by results, probes and candidates, of queries whose exact answers are known."""
     clear = truth.clear()
     if clear.any():
-        queries = replace(queries, vectors=queries.vectors[clear], own=queries.own[clear])
-        truth = Truth(truth.ids[clear], truth.ranks[clear])
+        queries, truth = queries[clear], truth[clear]
+    most = min(truth.ids.shape[1], max(len(snapshot) - 1, 1))
+    results = tuple(k for k in RESULTS if k <= most)
+    probes = probes_to_measure(len(snapshot.trained.partition))
+    hits, squares = np.zeros((2, len(results), len(probes), len(CANDIDATES)))
+    rows = np.zeros(len(probes))
+    for some in slices(len(queries), QUERIES_TOGETHER):
+        found = look_for(snapshot, queries[some], truth[some], results, probes, available_threads(threads))
+        hits, squares, rows = hits + found.hits, squares + found.squares, rows + found.rows
+    n = len(queries)
+    means = hits / n
+    errors = np.sqrt(np.maximum(squares / n - means**2, 0) / n)
+    return RecallCurve(results, probes, CANDIDATES, tuple((rows / n).tolist()), means, errors, n, queries.kind)
+
+
+class Looked(NamedTuple):
+    """Sums over some queries."""
+
+    hits: NDArray[np.float64]  # (results, probes, candidates) of recalls
+    squares: NDArray[np.float64]  # the same, of their squares
+    rows: NDArray[np.float64]  # (probes,) of rows scanned
+
+
+def look_for(
+    snapshot: Snapshot,
+    queries: TuningQueries,
+    truth: Truth,
+    results: tuple[int, ...],
+    probes: tuple[int, ...],
+    threads: int,
+) -> Looked:
+    """What some queries find of their exact answers."""
     asked = ask(snapshot.trained, queries.vectors).rows
     order = probing_order(snapshot.trained, asked)
-    parts = [
-        Candidates.of(part, queries, asked, order, available_threads(threads))
-        for part in snapshot.parts
-        if part.count
-    ]
+    parts = [Candidates.of(part, queries, asked, order, threads) for part in snapshot.parts if part.count]
     starts = np.cumsum([0, *(part.ids.shape[1] for part in parts)])[:-1]
     judged = np.argsort(-np.concatenate([part.scores for part in parts], axis=1), axis=1, kind="stable")
 
@@ -111,18 +139,12 @@ def measure(
     ranks = truth.ranks_of(as_judged([part.ids for part in parts]))
     scanned = as_judged([part.scanned + start for part, start in zip(parts, starts, strict=True)])
     lists = as_judged([part.lists for part in parts])
-    most = min(truth.ids.shape[1], max(len(snapshot) - 1, 1))
-    results = tuple(k for k in RESULTS if k <= most)
-    probes = probes_to_measure(order.shape[1])
     counts = np.array([[judged_for(k, each) for each in CANDIDATES] for k in results])
     hits, squares = np.empty((2, len(results), len(probes), len(CANDIDATES)))
     arrays = (scanned, lists, ranks, starts, np.array(results), np.array(probes), counts)
     native: Any = _core.sum_recalls
     native(*(np.ascontiguousarray(array, np.int32) for array in arrays), hits, squares)
-    means = hits / len(asked)
-    errors = np.sqrt(np.maximum(squares / len(asked) - means**2, 0) / len(asked))
-    rows = rows_by_probes(snapshot, order, probes)
-    return RecallCurve(results, probes, CANDIDATES, rows, means, errors, len(asked), queries.kind)
+    return Looked(hits, squares, rows_by_probes(snapshot, order, probes))
 
 
 def measure_index(snapshot: Snapshot, queries: Any, truth: Any, seed: int, threads: int | None) -> RecallCurve:
@@ -187,10 +209,9 @@ def probing_order(trained: Trained, asked: Float32Array) -> Places:
     return places
 
 
-def rows_by_probes(snapshot: Snapshot, places: Places, probes: tuple[int, ...]) -> tuple[float, ...]:
-    """Rows in the first so many lists of a query, on average."""
+def rows_by_probes(snapshot: Snapshot, places: Places, probes: tuple[int, ...]) -> NDArray[np.float64]:
+    """Rows in the first so many lists of a query, summed over queries."""
     sizes = sum(np.diff(part.segment.blocks.rows) for part in snapshot.parts)
     in_order = np.empty(places.shape)
     np.put_along_axis(in_order, places, np.broadcast_to(sizes, places.shape).astype(np.float64), axis=1)
-    mean = np.cumsum(in_order.mean(axis=0))
-    return tuple(float(mean[count - 1]) for count in probes)
+    return np.cumsum(in_order.sum(axis=0))[np.array(probes) - 1]

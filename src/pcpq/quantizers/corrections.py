@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import Float32Array
+from pcpq.arrays import Float32Array, slices
 from pcpq.quantizers.codes import Model
 from pcpq.quantizers.encoder import corrections, decode_working, row_norms, search_codes
 from pcpq.quantizers.options import Options
@@ -21,6 +21,8 @@ BIAS_STEPS = np.arange(1, 13) / 8
 # Recall that the two bytes of a gain or of a bias must bring; spent on codes they would bring as much.
 WORTH = 0.005
 FEWEST_ROWS = 50
+# Against all rows.
+QUERIES_TOGETHER = 10
 
 
 def choose_corrections(
@@ -80,9 +82,10 @@ class Trial:
         self.neighbours = min(NEIGHBOURS, max(1, len(points) // 10))
         nearest, self.exact = nearest_rows(unit_queries, directions, chosen if queries is None else None)
 
-        used = np.unique(nearest)
-        place = np.searchsorted(used, nearest)
-        points, directions = points[used], directions[used]
+        used, place = np.unique(nearest), nearest
+        if 2 * len(used) < len(points):  # else to encode the others takes less than to copy these
+            place = np.searchsorted(used, nearest)
+            points, directions = points[used], directions[used]
         decoded = decode_working(model, *search_codes(options, model, points, directions))
         self.true_part = pair_products(unit_queries, points, place)  # <q, r>
         self.decoded_part = pair_products(unit_queries, decoded, place)  # <q, r^>
@@ -110,8 +113,7 @@ def nearest_rows(
     depth = min(DEPTH, len(rows) - (own is not None))
     nearest = np.empty((len(queries), depth), np.intp)
     exact = np.empty((len(queries), depth), np.float32)
-    for start in range(0, len(queries), 50):
-        part = slice(start, start + 50)
+    for part in slices(len(queries), QUERIES_TOGETHER):
         products = queries[part] @ rows.T
         if own is not None:
             products[np.arange(len(products)), own[part]] = -np.inf

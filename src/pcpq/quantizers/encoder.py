@@ -132,7 +132,7 @@ def encode(
                 codes.biases[rows] = biases
 
     count = available_threads(threads)
-    map_threads(encode_batch, batches(n, model.layout.padded, count), count)
+    map_threads(encode_batch, batches(n, 2 * model.layout.padded, count), count)
     return codes
 
 
