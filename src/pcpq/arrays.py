@@ -117,6 +117,11 @@ def batches(n: int, dimensions: int, threads: int) -> list[slice]:
     return slices(n, rows)
 
 
+def encoding_batches(n: int, dimensions: int, threads: int) -> list[slice]:
+    """The same for vectors that are encoded, which takes some arrays of their size."""
+    return batches(n, 4 * dimensions, threads)
+
+
 def handy(rows: FloatArray, out_units: Float32Array | None = None) -> bool:
     """Can rows be used as they are: float32, contiguous, of usual lengths? Makes rows of length 1 if asked."""
     if rows.dtype != np.float32 or not rows.flags.c_contiguous:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import Float32Array, FloatArray, Ids
+from pcpq.arrays import Float32Array, Ids
 from pcpq.errors import FormatError, NotFittedError
 from pcpq.fitting import check_choices, train, training_rows
 from pcpq.lookup import attributes_of, statistics, vectors_of
@@ -340,17 +340,16 @@ class Index:
         replacing: bool,
         threads: int | None,
         progress: Progress | None,
-        look: Callable[[FloatArray, int], None] | None = None,
+        look: Callable[[Float32Array, int], None] | None = None,
     ) -> NDArray[Any]:
         """Encode vectors batch by batch; they are found when all are done. `look` sees them and their place."""
         state, stream = self._fitted(), Stream.of(vectors)
         self._refuse_readers()
         with state.writing:
             trained, builder = state.snapshot.trained, RowsBuilder(stream.length)
-            for batch in stream.batches(trained.dimensions, available_threads(threads)):
-                if look is not None:
-                    look(batch, builder.count)
-                builder.append(*trained.rows(batch, builder.count, threads))
+            batches = stream.batches(trained.dimensions, available_threads(threads))
+            for rows, spread in trained.all_rows(batches, threads, look):
+                builder.append(rows, spread)
                 if progress is not None:
                     progress(builder.count, stream.length)
             return state.insert(*builder.finish(), ids, attributes, replacing)

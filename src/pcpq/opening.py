@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pcpq import _core
 from pcpq.arrays import as_vectors
 from pcpq.budget import MANY, design_for
 from pcpq.index import Index, Progress
@@ -43,13 +44,37 @@ def build(
     bytes_per_vector : instead of quantizer and keep: the best that fits; `stats()["chosen"]` says what and why
     parameters : those of Index
     """
-    stream, chosen = Stream(vectors), None
+    stream = Stream(vectors)
+    index, asked = learn(stream, metric, queries, bytes_per_vector, threads, parameters)
+    state = index._fitted()
+    exact = ExactAnswers(state.snapshot.trained, asked) if len(asked) else None
+    look = None if exact is None else exact.look_at_rows
+    given = index._insert(stream, ids, attributes, False, threads, progress, look)
+    if exact is not None and len(index) > FEW:
+        numbers = given if state.kind == "int" else np.arange(len(given))
+        truth = exact.truth().renumbered(numbers)
+        _core.release_memory()
+        curve = measure(state.snapshot, asked.renumbered(numbers), truth, threads)
+        state.know(curve, state.snapshot.trained)
+    return index
+
+
+def learn(
+    stream: Stream,
+    metric: str,
+    queries: Any,
+    bytes_per_vector: float | None,
+    threads: int | None,
+    parameters: dict[str, Any],
+) -> tuple[Index, TuningQueries]:
+    """An index fitted on a sample of vectors that are yet to be added, and what to measure it by then."""
+    chosen = None
     if bytes_per_vector is not None:
         for name in ("quantizer", "keep"):
             if name in parameters:
                 raise ValueError(f"bytes_per_vector is {bytes_per_vector}, and {name} is given too")
         design, chosen = design_for(bytes_per_vector, stream.dimensions, stream.length)
-        parameters |= {"quantizer": design.quantizer(stream.dimensions), "keep": design.keep}
+        parameters = parameters | {"quantizer": design.quantizer(stream.dimensions), "keep": design.keep}
         logger.info("chosen: %s", chosen)
     index = Index(metric=metric, **parameters)
     index.chosen = chosen
@@ -57,21 +82,11 @@ def build(
         shape = np.shape(queries)
         raise ValueError(f"queries have {shape[1]} dimensions, the vectors have {stream.dimensions}")
     held_out = index._learn(stream, None, threads, apart=queries is None)
-    state = index._fitted()
     if queries is None:
-        asked = TuningQueries.held_out(held_out)
-    else:
-        most = queries_for(stream.length or MANY)
-        asked, _ = TuningQueries.given(queries, None, most, index.seed)
-    exact = ExactAnswers(state.snapshot.trained, asked) if len(asked) else None
-    look = None if exact is None else exact.look
-    given = index._insert(stream, ids, attributes, False, threads, progress, look)
-    if exact is not None and len(index) > FEW:
-        numbers = given if state.kind == "int" else np.arange(len(given))
-        truth = exact.truth().renumbered(numbers)
-        curve = measure(state.snapshot, asked.renumbered(numbers), truth, threads)
-        state.know(curve, state.snapshot.trained)
-    return index
+        return index, TuningQueries.held_out(held_out)
+    most = queries_for(stream.length or MANY)
+    asked, _ = TuningQueries.given(queries, None, most, index.seed)
+    return index, asked
 
 
 def open_index(path: str | os.PathLike[str], mode: str = "r") -> Index:

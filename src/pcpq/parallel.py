@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -33,4 +34,26 @@ def map_threads(function: Callable[[Item], Result], items: Iterable[Item], threa
         return list(pool.map(function, items))
     finally:
         # After an error, or Ctrl-C, only what has begun is waited for.
+        pool.shutdown(cancel_futures=True)
+
+
+def map_ahead(
+    function: Callable[[Item], Result], items: Iterable[Item], threads: int | None
+) -> Iterator[Result]:
+    """`map(function, items)`, an item on each thread; results in order, and few of them ahead of who reads."""
+    count = available_threads(threads)
+    if count == 1:
+        yield from map(function, items)
+        return
+    pool = ThreadPoolExecutor(count)
+    waiting: deque[Future[Result]] = deque()
+    try:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            del item  # before the next is made
+            if len(waiting) == count:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
         pool.shutdown(cancel_futures=True)

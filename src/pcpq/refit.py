@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import Float32Array, batches
+from pcpq.arrays import Float32Array, encoding_batches
 from pcpq.parallel import available_threads
 from pcpq.rows import RowsBuilder
 from pcpq.scan import Segment
@@ -60,7 +60,7 @@ def encode_again(trained: Trained, parts: Sequence[Part], threads: int | None) -
     for part in parts:
         segment, there = part.segment, part.rows_there()
         labels.append(Labels.of(segment, there))
-        for some in batches(len(there), 2 * trained.dimensions, available_threads(threads)):
+        for some in encoding_batches(len(there), trained.dimensions, available_threads(threads)):
             vectors = segment.vectors(there[some]) * np.float32(segment.trained.unit)
             rows, spread = trained.rows(vectors, builder.count, threads)
             rows.ids[:] = segment.ids[there[some]]

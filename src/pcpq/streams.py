@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import FloatArray, as_vectors, slices
-from pcpq.arrays import batches as slices_of
+from pcpq.arrays import FloatArray, as_vectors, encoding_batches, slices
 
 logger = logging.getLogger(__name__)
 # Elements of an iterable that are held to train on, and rows whatever their size; how many rows at once.
@@ -112,7 +111,7 @@ class Stream:
         parts, empty = self.rest if self.array is None else iter([self.array]), True
         for part in parts:
             vectors, empty = as_vectors(as_rows(part), dimensions=dimensions), False
-            for rows in slices_of(len(vectors), 2 * dimensions, threads):
+            for rows in encoding_batches(len(vectors), dimensions, threads):
                 yield vectors[rows]
             del part, vectors  # before the next is made
         if empty:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from pcpq.coarse import Coarse
 from pcpq.codebooks import Codebooks
 from pcpq.once import once
 from pcpq.packing import bias_bytes, bias_range
+from pcpq.parallel import map_ahead
 from pcpq.partition import Partition, fit_partition
 from pcpq.quantizers import Quantizer
 from pcpq.quantizers.codes import Codes
@@ -110,7 +112,14 @@ class Trained:
 
     def rows(self, vectors: FloatArray, first_row: int, threads: int | None) -> tuple[Rows, Spread]:
         """A batch encoded, ids to come, and how it spreads in its lists."""
-        rows = in_units(vectors, self.metric, self.unit, "vectors", first_row)
+        return self.encoded(self.working(vectors, first_row), threads)
+
+    def working(self, vectors: FloatArray, first_row: int) -> Float32Array:
+        """A batch in working units."""
+        return in_units(vectors, self.metric, self.unit, "vectors", first_row)
+
+    def encoded(self, rows: Float32Array, threads: int | None) -> tuple[Rows, Spread]:
+        """The same of rows in working units."""
         lists = self.partition.assign(rows, threads)
         anchors = self.partition.centers[lists]
         residuals = rows - anchors
@@ -130,6 +139,26 @@ class Trained:
         ids = np.zeros(len(rows), np.int64)
         corrections = (small, gains, biases, kept, units, ids)
         return Rows(lists, shrunk.centers, shrunk.scales, *corrections), spread
+
+    def all_rows(
+        self,
+        batches: Iterable[FloatArray],
+        threads: int | None,
+        look: Callable[[Float32Array, int], None] | None = None,
+    ) -> Iterator[tuple[Rows, Spread]]:
+        """Batches encoded, one on each thread; `look` is shown each of them first, in working units."""
+
+        def working() -> Iterator[Float32Array]:
+            first = 0
+            for batch in batches:
+                rows = self.working(batch, first)
+                del batch  # before the next is made: it may be part of much that nobody else holds
+                if look is not None:
+                    look(rows, first)
+                yield rows
+                first += len(rows)
+
+        return map_ahead(lambda rows: self.encoded(rows, 1), working(), threads)
 
     def encode(
         self, residuals: Float32Array, rows: Float32Array, lists: NDArray[np.int32], threads: int | None

@@ -12,7 +12,7 @@ from pcpq.arrays import Float32Array, FloatArray, Ids, as_vectors, slices
 from pcpq.recall import FEW, RESULTS
 from pcpq.search import ask
 from pcpq.streams import Sample
-from pcpq.trained import Trained, in_units
+from pcpq.trained import Trained
 
 # Vectors of an index to measure by: more would cost more of a build than its tenth. Queries that a user gives.
 QUERIES = 400
@@ -24,7 +24,7 @@ TRUE_ROWS = RESULTS[-1]
 # Scores that differ by less than this share of them are the same.
 TIED = 1e-6
 # Rows against all queries at once, and how many times as many as wanted may wait to be sorted.
-ROWS_TOGETHER = 1024
+ROWS_TOGETHER = 512
 MOST_WAITING = 2 * TRUE_ROWS
 
 Places = NDArray[np.intp]
@@ -147,11 +147,12 @@ class ExactAnswers:
 
     def look(self, vectors: FloatArray, first: int) -> None:
         """Vectors as they were given, numbered from `first` on."""
-        for part in slices(len(vectors), ROWS_TOGETHER):
-            rows = in_units(
-                vectors[part], self.trained.metric, self.trained.unit, "vectors", first + part.start
-            )
-            self.compare(rows, np.arange(first + part.start, first + part.start + len(rows)))
+        self.look_at_rows(self.trained.working(vectors, first), first)
+
+    def look_at_rows(self, rows: Float32Array, first: int) -> None:
+        """The same of rows in working units."""
+        for part in slices(len(rows), ROWS_TOGETHER):
+            self.compare(rows[part], np.arange(first + part.start, first + part.stop))
 
     def compare(self, rows: Float32Array, numbers: Ids) -> None:
         """Some rows in working units, ascending by number."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq import _core
-from pcpq.arrays import Float32Array, FloatArray, batches, working_rows
+from pcpq.arrays import Float32Array, FloatArray, encoding_batches, working_rows
 from pcpq.parallel import available_threads, map_threads
 from pcpq.quantizers.codes import Codes, Model
 from pcpq.quantizers.loss import point_ratios
@@ -132,7 +132,7 @@ def encode(
                 codes.biases[rows] = biases
 
     count = available_threads(threads)
-    map_threads(encode_batch, batches(n, 2 * model.layout.padded, count), count)
+    map_threads(encode_batch, encoding_batches(n, model.layout.padded, count), count)
     return codes
 
 
