@@ -1,0 +1,19 @@
+"""pcpq inside scikit-learn: quantizers as transformers, and graphs of neighbors for what takes such.
+
+quantizing.py  QuantizerTransformer: vectors, or codes, of any of the six quantizers
+graphs.py      exact distances of what was found, and rows of a graph
+neighbors.py   PCPQNeighborsTransformer: where KNeighborsTransformer stands
+"""
+
+try:
+    from sklearn.utils.validation import validate_data  # noqa: F401 (came with scikit-learn 1.6)
+except ImportError as error:
+    raise ImportError(
+        "pcpq.integrations.sklearn needs scikit-learn 1.6 or newer: pip install pcpq[sklearn]"
+    ) from error
+
+from pcpq.integrations.sklearn.graphs import symmetric_graph
+from pcpq.integrations.sklearn.neighbors import PCPQNeighborsTransformer
+from pcpq.integrations.sklearn.quantizing import QuantizerTransformer
+
+__all__ = ["PCPQNeighborsTransformer", "QuantizerTransformer", "symmetric_graph"]

@@ -1,0 +1,116 @@
+"""Exact distances of what a search found, and rows of a graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn import get_config
+
+from pcpq.arrays import FloatArray, Ids, slices
+from pcpq.parallel import map_threads
+
+Distances = NDArray[np.float64]
+
+# Coordinates that are gathered and compared at once, so that they stay in the cache.
+TOGETHER = 1 << 18
+
+
+class Points:
+    """Vectors, and how far they are from others."""
+
+    def __init__(self, vectors: FloatArray, metric: str) -> None:
+        self.vectors, self.metric = vectors, metric
+        self.lengths = lengths_of(vectors) if metric == "cosine" else None  # (n,)
+
+    def are(self, vectors: FloatArray) -> bool:
+        """Are these vectors the same, one by one?"""
+        return vectors is self.vectors or np.array_equal(vectors, self.vectors)
+
+    def distances(self, others: Points, rows: slice, ids: Ids, threads: int | None) -> Distances:
+        """(n, k) how far n rows of others are from the vectors of (n, k) ids.
+
+        Differences are taken before they are squared: what is the same is at distance 0, and what is near is
+        not lost in the rounding of what is long. For unit vectors, 1 - <u, v> is |u - v|^2 / 2.
+        """
+        squares = np.empty(ids.shape)
+
+        def compare(part: slice) -> None:
+            numbers = np.arange(rows.start + part.start, rows.start + part.stop)[:, None]
+            difference = self._units(ids[part])
+            difference -= others._units(numbers)
+            np.einsum("ijk,ijk->ij", difference, difference, out=squares[part])
+
+        step = max(1, TOGETHER // (ids.shape[1] * self.vectors.shape[1]))
+        map_threads(compare, slices(len(ids), step), threads)
+        return squares / 2 if self.metric == "cosine" else np.sqrt(squares)
+
+    def _units(self, ids: Ids) -> Distances:
+        """(n, k, d) some vectors; of length 1, where the metric is cosine."""
+        vectors = self.vectors[ids].astype(np.float64, copy=False)  # indexing has made a copy
+        if self.lengths is not None:
+            vectors /= self.lengths[ids][:, :, None]
+        return vectors
+
+
+def lengths_of(vectors: FloatArray) -> Distances:
+    """(n,) lengths; a zero row has no direction and is refused by its number."""
+    squares = np.empty(len(vectors))
+    for part in slices(len(vectors), max(1, TOGETHER // vectors.shape[1])):
+        rows = vectors[part].astype(np.float64)
+        np.einsum("ij,ij->i", rows, rows, out=squares[part])
+    if not squares.all():
+        raise ValueError(f"X[{int(np.argmin(squares))}] is zero; it has no direction, which cosine needs")
+    return np.sqrt(squares)
+
+
+def put_in(ids: Ids, own: Ids) -> None:
+    """Put every row's own id in the place of the last one, where it was not found."""
+    lacking = ~(ids == own[:, None]).any(axis=1)
+    ids[lacking, -1] = own[lacking]
+
+
+def nearest_first(distances: Distances, ids: Ids, own: Ids | None) -> tuple[Distances, Ids]:
+    """Every row in order; its own id, if it has one, before others at the same place, at distance 0."""
+    if own is not None:
+        distances[ids == own[:, None]] = -1.0
+    order = np.argsort(distances, axis=1, kind="stable")
+    distances, ids = np.take_along_axis(distances, order, axis=1), np.take_along_axis(ids, order, axis=1)
+    if own is not None:
+        distances[:, 0] = 0.0
+    return distances, ids
+
+
+def symmetric_graph(graph: Any) -> Any:
+    """A graph of neighbors with every edge in both directions, as UMAP takes it with metric="precomputed".
+
+    Parameters
+    ----------
+    graph : (n, n) CSR matrix of distances, as a transformer makes it of the samples it is fitted to
+
+    Returns
+    -------
+    graph : (n, n) CSR matrix, the entries of every row ascending; zeros that are stored stay. An edge that was
+        there in both directions has the smaller distance.
+    """
+    if not sparse.issparse(graph) or graph.shape[0] != graph.shape[1]:
+        what = f"of shape {graph.shape}" if sparse.issparse(graph) else f"of type {type(graph).__name__}"
+        raise ValueError(f"graph is {what}; expected a sparse matrix with as many rows as columns")
+    n, given = graph.shape[0], graph.tocoo()
+    rows, columns = given.row.astype(np.int64), given.col.astype(np.int64)
+    edges, values = np.concatenate([rows * n + columns, columns * n + rows]), np.tile(given.data, 2)
+    order = np.lexsort((values, edges))
+    edges, values = edges[order], values[order]
+    first = np.flatnonzero(np.diff(edges, prepend=-1))
+    (rows, columns), values = np.divmod(edges[first], n), values[first]
+    limits = np.searchsorted(rows, np.arange(n + 1))
+    order = np.lexsort((rows != columns, values, rows))
+    return as_graph(values[order], columns[order], limits, n)
+
+
+def as_graph(values: Distances, columns: Ids, limits: Ids, n_columns: int) -> Any:
+    """Rows one after the other as a CSR matrix, or as an array where scikit-learn is set to return these."""
+    kind = sparse.csr_array if get_config().get("sparse_interface") == "sparray" else sparse.csr_matrix
+    return kind((values, columns, limits), shape=(len(limits) - 1, n_columns))

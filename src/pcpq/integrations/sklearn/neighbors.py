@@ -1,0 +1,173 @@
+"""Graphs of neighbors, found by an index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from pcpq.arrays import FloatArray, Ids, slices
+from pcpq.index import Index
+from pcpq.integrations.sklearn.graphs import Distances, Points, as_graph, nearest_first, put_in
+from pcpq.integrations.sklearn.quantizing import FLOATS
+from pcpq.opening import build
+from pcpq.parallel import available_threads
+from pcpq.quantizers import Quantizer
+from pcpq.quantizers.options import whole_number
+from pcpq.recall import FEW, check_target
+
+CHOICES = {"mode": ("distance", "connectivity"), "metric": ("euclidean", "cosine")}
+# Queries that are searched for at once; an index makes a copy of them.
+QUERIES = 1 << 14
+
+
+class PCPQNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """The graph of nearest neighbors, as KNeighborsTransformer makes it, found by an index.
+
+    Which neighbors are found is approximate, how far they are is exact. Up to 2,000 samples are searched
+    exactly, unless `probes` is given.
+
+    Parameters
+    ----------
+    n_neighbors : neighbors of a sample. With mode="distance" a row has one more: the sample itself
+    mode : "distance": entries are distances. "connectivity": they are 1, and a sample is one of its neighbors
+    metric : "euclidean", or "cosine", which is 1 - cos
+    target_recall, probes, rerank : as in Index.search
+    quantizer, n_lists, keep, seed : as in Index
+    threads : None: every CPU of the process
+
+    Attributes
+    ----------
+    index_ : the pcpq.Index; None where samples are searched exactly
+    n_samples_fit_ : samples that were fitted
+    n_features_in_, feature_names_in_ : as everywhere in scikit-learn
+    """
+
+    def __init__(
+        self,
+        *,
+        n_neighbors: int = 5,
+        mode: str = "distance",
+        metric: str = "euclidean",
+        target_recall: float | None = None,
+        probes: int | None = None,
+        rerank: int | None = None,
+        quantizer: Quantizer | None = None,
+        n_lists: int | None = None,
+        keep: str | None = "int16",
+        seed: int = 0,
+        threads: int | None = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.mode = mode
+        self.metric = metric
+        self.target_recall = target_recall
+        self.probes = probes
+        self.rerank = rerank
+        self.quantizer = quantizer
+        self.n_lists = n_lists
+        self.keep = keep
+        self.seed = seed
+        self.threads = threads
+
+    def fit(self, X: Any, y: Any = None) -> PCPQNeighborsTransformer:
+        """Build an index of (n, d) samples; y is not looked at."""
+        self._check_parameters()
+        settings = {name: getattr(self, name) for name in ("metric", "quantizer", "n_lists", "keep", "seed")}
+        Index(**settings)  # says what is wrong with them, even where no index is needed
+        X = validate_data(self, X, dtype=FLOATS, order="C")
+        self._points = Points(X, self.metric)
+        self.index_: Index | None = None
+        self._exact: Any = None
+        if len(X) <= FEW and self.probes is None:
+            self._exact = NearestNeighbors(metric=self.metric).fit(X)
+        else:
+            self.index_ = build(X, threads=self.threads, **settings)
+        self.n_samples_fit_ = self._n_features_out = len(X)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """The neighbors of (n, d) samples among those that were fitted.
+
+        Returns
+        -------
+        graph : (n, n_samples_fit_) CSR matrix of float64, the entries of every row ascending. The samples that
+            were fitted are their own neighbors, always, first and at distance 0, which is stored.
+        """
+        check_is_fitted(self)
+        self._check_parameters()
+        X = validate_data(self, X, dtype=FLOATS, order="C", reset=False)
+        distances, ids = self._nearest(X, self.n_neighbors, itself=self.mode == "distance")
+        values = distances if self.mode == "distance" else np.ones_like(distances)
+        limits = np.arange(len(ids) + 1) * ids.shape[1]
+        return as_graph(values.ravel(), ids.ravel(), limits, self.n_samples_fit_)
+
+    def kneighbors(self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
+        """The nearest of the samples that were fitted, as NearestNeighbors.kneighbors has them.
+
+        Parameters
+        ----------
+        X : (n, d) samples; None: those that were fitted, which then are not neighbors of themselves
+        n_neighbors : None: as the transformer has it
+        return_distance : return distances as well
+
+        Returns
+        -------
+        distances, ids : (n, n_neighbors) float64 and int64, the nearest first; ids alone if so asked
+        """
+        check_is_fitted(self)
+        self._check_parameters()
+        wanted = self.n_neighbors if n_neighbors is None else _neighbors(n_neighbors)
+        if X is None:
+            distances, ids = self._nearest(self._points.vectors, wanted, itself=True)
+            distances, ids = distances[:, 1:], ids[:, 1:]
+        else:
+            X = validate_data(self, X, dtype=FLOATS, order="C", reset=False)
+            distances, ids = self._nearest(X, wanted, itself=False)
+        return (distances, ids) if return_distance else ids
+
+    def _nearest(self, X: FloatArray, n_neighbors: int, *, itself: bool) -> tuple[Distances, Ids]:
+        """(n, k) distances and ids, the nearest first; k has room for the sample itself, if so asked."""
+        k = n_neighbors + itself
+        if k > self.n_samples_fit_:
+            room = " and one more for the sample itself" if itself else ""
+            have = f"n_samples = {self.n_samples_fit_} were fitted"
+            raise ValueError(f"n_neighbors is {n_neighbors}{room}; {have}")
+        same = self._points.are(X)
+        asked = self._points if same else Points(X, self._points.metric)
+        found_distances, found_ids = np.empty((len(X), k)), np.empty((len(X), k), np.int64)
+        for part in slices(len(X), QUERIES):
+            ids = self._search(X[part], k)
+            own = np.arange(part.start, part.stop) if same else None
+            if own is not None:
+                put_in(ids, own)
+            distances = self._points.distances(asked, part, ids, self.threads)
+            found_distances[part], found_ids[part] = nearest_first(distances, ids, own)
+        return found_distances, found_ids
+
+    def _search(self, X: FloatArray, k: int) -> Ids:
+        """(n, k) ids; an index goes on to more lists until it has so many."""
+        if self.index_ is not None:
+            limits = {name: getattr(self, name) for name in ("target_recall", "probes", "rerank", "threads")}
+            return self.index_.search(X, k, **limits).ids
+        exact: Ids = self._exact.kneighbors(X, k, return_distance=False).astype(np.int64)
+        return exact
+
+    def _check_parameters(self) -> None:
+        _neighbors(self.n_neighbors)
+        for name, allowed in CHOICES.items():
+            if getattr(self, name) not in allowed:
+                choices = ", ".join(map(repr, allowed))
+                raise ValueError(f"{name} is {getattr(self, name)!r}; expected one of {choices}")
+        for name in ("probes", "rerank"):
+            if getattr(self, name) is not None:
+                whole_number(name, getattr(self, name), 1, 1 << 30)
+        check_target(self.target_recall, self.probes)
+        available_threads(self.threads)
+
+
+def _neighbors(count: Any) -> int:
+    return whole_number("n_neighbors", count, 1, 1 << 30)

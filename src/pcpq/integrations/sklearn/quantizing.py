@@ -1,0 +1,128 @@
+"""Quantizers as transformers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from pcpq.quantizers import METHODS, QPCPQ, Codes, Quantizer
+
+OUTPUTS = ("vectors", "codes")
+FLOATS = [np.float64, np.float32, np.float16]
+# Coordinates a section where the quantizer does not say; fewer features are one section.
+SECTION_SIZE = 4
+
+
+class QuantizerTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Vectors as their codes have them, or the codes themselves.
+
+    Parameters
+    ----------
+    quantizer : a pcpq.PQ, APQ, PCPQ, QPCPQ, APCPQ or QAPCPQ, which is not changed; None: QPCPQ(). One that
+        names neither section_size nor n_sections gets sections of 4 features, or of all where there are fewer
+    output : what transform returns. "vectors": (n, d) what the codes stand for, float64 or float32 as X is.
+        "codes": (n, m) the center of every section, and beside them the scales, where there are any; integers,
+        or float32 where scales are exact (PCPQ, APCPQ)
+
+    Attributes
+    ----------
+    quantizer_ : the fitted quantizer, for what else it can do: `scores`, `bits_per_vector`
+    n_features_in_, feature_names_in_ : as everywhere in scikit-learn
+    """
+
+    def __init__(self, quantizer: Quantizer | None = None, *, output: str = "vectors") -> None:
+        self.quantizer = quantizer
+        self.output = output
+
+    def fit(self, X: Any, y: Any = None) -> QuantizerTransformer:
+        """Learn centers and scales from (n, d) numbers; y is not looked at."""
+        self._check_output()
+        X = validate_data(self, X, dtype=FLOATS)
+        self.quantizer_ = new_quantizer(self.quantizer, X.shape[1]).fit(X)
+        self._one_code = self.quantizer_.encode(X[:1])  # shows what codes look like
+        return self
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """(n, d) vectors or (n, columns) codes, as `output` says."""
+        check_is_fitted(self)
+        self._check_output()
+        X = validate_data(self, X, dtype=FLOATS, reset=False)
+        codes = self.quantizer_.encode(X)
+        if self.output == "codes":
+            return side_by_side(codes)
+        return self.quantizer_.decode(codes).astype(np.promote_types(X.dtype, np.float32), copy=False)
+
+    def inverse_transform(self, X: Any) -> NDArray[Any]:
+        """(n, d) the vectors that codes stand for; what are vectors already come back as they are."""
+        check_is_fitted(self)
+        self._check_output()
+        if self.output == "codes":
+            return self.quantizer_.decode(taken_apart(check_array(X), self._one_code))
+        X = check_array(X, dtype=FLOATS)
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(f"X has {X.shape[1]} features, the quantizer has {self.n_features_in_} dimensions")
+        return np.asarray(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """(d,) the names of the features; for codes center0, center1, ..., scale0, scale1, ..."""
+        names: NDArray[np.object_] = super().get_feature_names_out(input_features)
+        if self.output == "vectors":
+            return names
+        one = self._one_code
+        columns = [f"center{j}" for j in range(one.centers.shape[1])]
+        columns += [f"scale{j}" for j in range(0 if one.scales is None else one.scales.shape[1])]
+        return np.array(columns, object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = [] if self.output == "codes" else ["float64", "float32"]
+        return tags
+
+    def _check_output(self) -> None:
+        if self.output not in OUTPUTS:
+            raise ValueError(f"output is {self.output!r}; expected one of {', '.join(map(repr, OUTPUTS))}")
+
+
+def new_quantizer(quantizer: Quantizer | None, dimensions: int) -> Quantizer:
+    """One like it, not fitted, with sections that fit."""
+    if quantizer is None:
+        quantizer = QPCPQ()
+    if not isinstance(quantizer, Quantizer):
+        raise TypeError(f"quantizer is {quantizer!r}; expected one of pcpq's, {', '.join(METHODS)}, or None")
+    parameters = quantizer.get_params()
+    if parameters["section_size"] is None and parameters["n_sections"] is None:
+        parameters["section_size"] = min(SECTION_SIZE, dimensions)
+    return type(quantizer)(**parameters)
+
+
+def side_by_side(codes: Codes) -> NDArray[Any]:
+    """(n, columns) centers, then scales. Gains and biases are for scores: decoding has no use for them."""
+    return codes.centers if codes.scales is None else np.hstack([codes.centers, codes.scales])
+
+
+def taken_apart(columns: NDArray[Any], one: Codes) -> Codes:
+    """What `side_by_side` was made from; `one` shows what such codes look like."""
+    m, expected = one.centers.shape[1], side_by_side(one).shape[1]
+    if columns.shape[1] != expected:
+        raise ValueError(f"codes have {columns.shape[1]} columns; the quantizer's have {expected}")
+    centers = as_indices(columns[:, :m], one.centers.dtype)
+    scales = columns[:, m:]
+    if one.scales is None:
+        return Codes(centers)
+    if one.scales.dtype == np.float32:
+        return Codes(centers, scales.astype(np.float32))
+    return Codes(centers, as_indices(scales, one.scales.dtype))
+
+
+def as_indices(numbers: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Numbers as indices of a type, or a ValueError that names the first that is none."""
+    most = np.iinfo(dtype).max
+    wrong = numbers[(numbers < 0) | (numbers > most) | (numbers != np.floor(numbers))]
+    if len(wrong):
+        raise ValueError(f"codes hold {wrong[0]}; expected whole numbers from 0 to {most}")
+    return numbers.astype(dtype)
