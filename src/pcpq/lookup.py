@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pcpq.arrays import Float32Array
 from pcpq.names import as_asked
-from pcpq.snapshot import Snapshot
+from pcpq.snapshot import Snapshot, joined_attributes
 
 
 def vectors_of(snapshot: Snapshot, ids: Any) -> Float32Array:
@@ -30,13 +30,16 @@ def vectors_of(snapshot: Snapshot, ids: Any) -> Float32Array:
 def attributes_of(snapshot: Snapshot, ids: Any) -> Any:
     """A table with a row for every id."""
     wanted = as_asked(ids)
-    table, places, first = snapshot.attributes(), np.full(len(wanted), -1, np.intp), 0
+    order, taken, count = np.full(len(wanted), -1, np.intp), [], 0
     for part, rows in zip(snapshot.parts, snapshot.find(wanted), strict=True):
-        there = rows >= 0
-        places[there] = first + part.segment.places(rows[there])
-        first += len(part.segment)
-    refuse_missing(wanted, places < 0)
-    return table.take(places)
+        there, attributes = np.flatnonzero(rows >= 0), part.segment.attributes
+        # Part by part: Arrow copies all of a table in pieces to take a few rows of it.
+        places = part.segment.places(rows[there])
+        taken.append((None if attributes is None else attributes.table.take(places), len(there)))
+        order[there] = np.arange(count, count + len(there))
+        count += len(there)
+    refuse_missing(wanted, order < 0)
+    return joined_attributes(taken).take(order)
 
 
 def refuse_missing(ids: NDArray[Any], missing: NDArray[np.bool_]) -> None:

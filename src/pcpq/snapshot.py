@@ -163,16 +163,12 @@ class Snapshot:
 
     def attributes(self) -> Any:
         """A table of all segments, one after the other, each in the order of its numbers."""
-        tables = [
-            (part.segment.attributes and part.segment.attributes.table, len(part.segment))
-            for part in self.parts
-        ]
-        if all(table is None for table, _ in tables):
-            raise ValueError("the index has no attributes: add(..., attributes=table) brings them")
-        try:
-            return same_rows(tables)
-        except ValueError as error:  # which additions were checked for, but files were not
-            raise FormatError(str(error)) from error
+        return joined_attributes(
+            [
+                (part.segment.attributes and part.segment.attributes.table, len(part.segment))
+                for part in self.parts
+            ]
+        )
 
     def including(self, segment: Segment) -> Snapshot:
         """With another segment."""
@@ -205,6 +201,16 @@ class Snapshot:
             gone = rows if key not in now else rows[~now[key].has(rows)]
             whole = whole.without(merged.find(part.segment.ids[gone]))
         return replace(after, parts=(*rest, whole) if whole.count else rest)
+
+
+def joined_attributes(tables: Sequence[tuple[Any, int]]) -> Any:
+    """Tables of parts as one; a ValueError if no part has any."""
+    if all(table is None for table, _ in tables):
+        raise ValueError("the index has no attributes: add(..., attributes=table) brings them")
+    try:
+        return same_rows(tables)
+    except ValueError as error:  # which additions were checked for, but files were not
+        raise FormatError(str(error)) from error
 
 
 def best_of(found: list[tuple[Scores, Ids]], n: int, k: int) -> tuple[Scores, Ids]:

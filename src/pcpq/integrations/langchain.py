@@ -1,0 +1,344 @@
+"""A vector store of LangChain: documents with their embeddings in an index, in memory or in a directory."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from pcpq.index import Index
+from pcpq.integrations import conditions
+from pcpq.integrations.documents import Documents, Row, relevance_of
+
+try:
+    from langchain_core.documents import Document
+    from langchain_core.embeddings import Embeddings
+    from langchain_core.runnables.config import run_in_executor
+    from langchain_core.vectorstores import VectorStore
+except ImportError as error:
+    raise ImportError("the LangChain store needs langchain-core: pip install 'pcpq[langchain]'") from error
+
+Filter = Mapping[str, Any]
+Scored = list[tuple[Document, float]]
+
+
+class PCPQVectorStore(VectorStore):
+    """Documents that are found by the meaning of their text and by their metadata.
+
+    Parameters
+    ----------
+    embedding : what makes vectors of texts
+    path : a directory, made if it is not there; every change is committed to it. None: in memory
+    metric : "cosine", "dot" or "euclidean"; None: that of the directory, "cosine" if it is new
+    keep : the precision in which vectors are kept: "int8", "int16", "float16" or "float32"; None: as metric,
+        "int16" if it is new
+    mode : "a", one process at a time can; "r": to search what another process writes, see `refresh`
+    relevance_score_fn : makes relevances from 0 to 1 of scores; None: by the metric
+
+    Searches take `filter`, a dict as {"year": {"$gt": 2020}, "lang": "en"}; `where`, a condition in SQL on
+    `text` and the keys of the metadata; and the options of Index.search, as target_recall.
+
+    Up to 2,000 documents are all compared with a query. With more, the index learns anew whenever their number
+    has doubled.
+    """
+
+    def __init__(
+        self,
+        embedding: Embeddings,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        metric: str | None = None,
+        keep: str | None = None,
+        mode: str = "a",
+        relevance_score_fn: Callable[[float], float] | None = None,
+    ) -> None:
+        self._embedding = embedding
+        self._documents = Documents(path, metric=metric, keep=keep, mode=mode)
+        self._relevance = relevance_score_fn
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], embedding: Embeddings, *, mode: str = "a", **kwargs: Any
+    ) -> PCPQVectorStore:
+        """Open a store that is there; a FileNotFoundError if it is not."""
+        if not os.path.isdir(path):
+            raise FileNotFoundError(f"{os.fspath(path)} is not there")
+        return cls(embedding, path, mode=mode, **kwargs)
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: list[str],
+        embedding: Embeddings,
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        **kwargs: Any,
+    ) -> PCPQVectorStore:
+        """A store with some texts in it; `kwargs` are those of the store."""
+        store = cls(embedding, **kwargs)
+        store.add_texts(texts, metadatas, ids=ids)
+        return store
+
+    @classmethod
+    async def afrom_texts(
+        cls,
+        texts: list[str],
+        embedding: Embeddings,
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        **kwargs: Any,
+    ) -> PCPQVectorStore:
+        """As from_texts."""
+        store = await run_in_executor(None, cls, embedding, **kwargs)
+        await store.aadd_texts(texts, metadatas, ids=ids)
+        return store
+
+    @property
+    def embeddings(self) -> Embeddings:
+        """What makes vectors of texts."""
+        return self._embedding
+
+    @property
+    def index(self) -> Index | None:
+        """The index behind it, None until the first document; change it only through the store."""
+        return self._documents.index
+
+    def add_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        **kwargs: Any,
+    ) -> list[str]:
+        """Add texts, or replace those of the same ids; those without an id get one.
+
+        Returns their ids.
+        """
+        rows = new_rows(texts, metadatas, ids)
+        if rows.ids:
+            rows.put(self._documents, self._embedding.embed_documents(rows.texts))
+        return rows.ids
+
+    async def aadd_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        **kwargs: Any,
+    ) -> list[str]:
+        """As add_texts."""
+        rows = new_rows(texts, metadatas, ids)
+        if rows.ids:
+            embedded = await self._embedding.aembed_documents(rows.texts)
+            await run_in_executor(None, rows.put, self._documents, embedded)
+        return rows.ids
+
+    def delete(
+        self,
+        ids: Sequence[str] | None = None,
+        *,
+        filter: Filter | None = None,
+        where: str | None = None,
+        **kwargs: Any,
+    ) -> bool:
+        """Remove documents by their ids, or all that a filter or a condition holds for; without any, all."""
+        if ids is None:
+            self._documents.remove_where(conditions_of(filter), where)
+        elif filter is None and where is None:
+            self._documents.remove(list(ids))
+        else:
+            raise ValueError("delete takes ids, or a filter and a condition, but not both")
+        return True
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """Documents in the order of their ids; those that are not there are left out."""
+        return [document_of(row) for row in self._documents.rows(ids)]
+
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        """The k documents most like a text; `kwargs`: see the class."""
+        return [document for document, _ in self.similarity_search_with_score(query, k, **kwargs)]
+
+    async def asimilarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        """As similarity_search."""
+        return [document for document, _ in await self.asimilarity_search_with_score(query, k, **kwargs)]
+
+    def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> Scored:
+        """With scores: cosines or inner products, the best largest; or squared distances, the best smallest."""
+        return self.similarity_search_with_score_by_vector(self._embedding.embed_query(query), k, **kwargs)
+
+    async def asimilarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> Scored:
+        """As similarity_search_with_score."""
+        embedded = await self._embedding.aembed_query(query)
+        return await self.asimilarity_search_with_score_by_vector(embedded, k, **kwargs)
+
+    def similarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:
+        """The k documents nearest to a vector."""
+        return [document for document, _ in self.similarity_search_with_score_by_vector(embedding, k, **kwargs)]
+
+    def similarity_search_with_score_by_vector(
+        self,
+        embedding: list[float],
+        k: int = 4,
+        *,
+        filter: Filter | None = None,
+        where: str | None = None,
+        **kwargs: Any,
+    ) -> Scored:
+        """As similarity_search_with_score."""
+        found = self._documents.find(embedding, k, conditions=conditions_of(filter), where=where, **kwargs)
+        return [(document_of(row), score) for row, score in found]
+
+    async def asimilarity_search_with_score_by_vector(
+        self, embedding: list[float], k: int = 4, **kwargs: Any
+    ) -> Scored:
+        """As similarity_search_with_score."""
+        search = self.similarity_search_with_score_by_vector
+        found: Scored = await run_in_executor(None, search, embedding, k, **kwargs)
+        return found
+
+    def max_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """Of the `fetch_k` documents most like a text, k that are unlike each other.
+
+        `lambda_mult` is from 0, all different, to 1, as similarity_search.
+        """
+        embedded = self._embedding.embed_query(query)
+        return self.max_marginal_relevance_search_by_vector(embedded, k, fetch_k, lambda_mult, **kwargs)
+
+    async def amax_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """As max_marginal_relevance_search."""
+        embedded = await self._embedding.aembed_query(query)
+        return await self.amax_marginal_relevance_search_by_vector(embedded, k, fetch_k, lambda_mult, **kwargs)
+
+    def max_marginal_relevance_search_by_vector(
+        self,
+        embedding: list[float],
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        *,
+        filter: Filter | None = None,
+        **kwargs: Any,
+    ) -> list[Document]:
+        """As max_marginal_relevance_search."""
+        wanted = conditions_of(filter)
+        found = self._documents.find_diverse(embedding, k, fetch_k, lambda_mult, conditions=wanted, **kwargs)
+        return [document_of(row) for row, _ in found]
+
+    def _select_relevance_score_fn(self) -> Callable[[float], float]:
+        return self._relevance or relevance_of(self._documents.metric)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a copy to a directory, which `load` opens; a store that has a path needs none."""
+        self._documents.save(path)
+
+    def refresh(self) -> bool:
+        """See what the process that writes has committed since; whether there was anything. For mode "r"."""
+        return self._documents.refresh()
+
+    def close(self) -> None:
+        """Let another process write the directory."""
+        self._documents.close()
+
+    def __enter__(self) -> PCPQVectorStore:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class NewRows:
+    """Texts that wait for their vectors."""
+
+    def __init__(self, ids: list[str], texts: list[str], metadatas: list[dict[str, Any]]) -> None:
+        self.ids, self.texts, self.metadatas = ids, texts, metadatas
+
+    def put(self, documents: Documents, vectors: list[list[float]]) -> None:
+        """Add them."""
+        documents.put(self.ids, vectors, self.texts, self.metadatas)
+
+
+def new_rows(
+    texts: Iterable[str], metadatas: Sequence[dict[str, Any] | None] | None, ids: Sequence[str | None] | None
+) -> NewRows:
+    """Texts with an id and metadata each, or a ValueError if there are more or fewer of those."""
+    if isinstance(texts, str):
+        raise TypeError(f"texts is {texts!r}; expected several")
+    all_texts = list(texts)
+    for name, given in (("metadatas", metadatas), ("ids", ids)):
+        if given is not None and len(given) != len(all_texts):
+            raise ValueError(f"{len(given)} {name} for {len(all_texts)} texts; expected one a text")
+    own_ids = [str(uuid4()) if i is None else i for i in ids or [None] * len(all_texts)]
+    return NewRows(own_ids, all_texts, [one or {} for one in metadatas or [None] * len(all_texts)])
+
+
+def document_of(row: Row) -> Document:
+    """As LangChain has it."""
+    return Document(id=row.id, page_content=row.text, metadata=json.loads(row.metadata))
+
+
+def conditions_of(filter: Filter | None) -> list[str]:
+    """What a filter asks for; all of it must hold."""
+    if filter is None:
+        return []
+    if not isinstance(filter, Mapping):
+        raise TypeError(f"filter is {filter!r}; expected a dict as {{'year': {{'$gt': 2020}}}}")
+    return [condition_of(key, wanted) for key, wanted in filter.items()]
+
+
+def condition_of(key: str, wanted: Any) -> str:
+    """Of one key: a value, operators, or more filters."""
+    if key in ("$and", "$or"):
+        if not isinstance(wanted, Sequence) or isinstance(wanted, str):
+            raise TypeError(f"{key} has {wanted!r}; expected a list of filters")
+        parts = [conditions.both(conditions_of(one)) for one in wanted]
+        return conditions.both(parts) if key == "$and" else conditions.either(parts)
+    if key == "$not":
+        return conditions.negated(conditions.both(conditions_of(wanted)))
+    if isinstance(key, str) and key.startswith("$"):
+        raise ValueError(f"a filter has the key {key!r}; expected one of the metadata, $and, $or or $not")
+    if not isinstance(wanted, Mapping):
+        return conditions.among(key, [wanted])
+    for operator in wanted:
+        if operator not in OPERATORS:
+            raise ValueError(f"{key!r} has the operator {operator!r}; expected one of {', '.join(OPERATORS)}")
+    return conditions.both(OPERATORS[operator](key, value) for operator, value in wanted.items())
+
+
+def existing(key: str, value: Any) -> str:
+    """It is there, or it is not."""
+    if not isinstance(value, bool):
+        raise TypeError(f"$exists has {value!r}; expected True or False")
+    return conditions.negated(conditions.missing(key)) if value else conditions.missing(key)
+
+
+def several(values: Any, operator: str) -> list[Any]:
+    """A list, or a TypeError."""
+    if not isinstance(values, (list, tuple, set, frozenset)):
+        raise TypeError(f"{operator} has {values!r}; expected a list")
+    return list(values)
+
+
+OPERATORS: dict[str, Callable[[str, Any], str]] = {
+    "$eq": lambda key, value: conditions.among(key, [value]),
+    "$ne": lambda key, value: conditions.negated(conditions.among(key, [value])),
+    "$gt": lambda key, value: conditions.ordered(key, ">", value),
+    "$gte": lambda key, value: conditions.ordered(key, ">=", value),
+    "$lt": lambda key, value: conditions.ordered(key, "<", value),
+    "$lte": lambda key, value: conditions.ordered(key, "<=", value),
+    "$in": lambda key, values: conditions.among(key, several(values, "$in")),
+    "$nin": lambda key, values: conditions.negated(conditions.among(key, several(values, "$nin"))),
+    "$exists": lambda key, value: existing(key, value),
+    "$contains": lambda key, value: conditions.containing_any(key, [value]),
+    "$like": lambda key, value: conditions.like(key, value),
+    "$ilike": lambda key, value: conditions.like(key, value, ignore_case=True),
+}

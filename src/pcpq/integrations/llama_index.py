@@ -1,0 +1,326 @@
+"""A vector store of LlamaIndex: nodes with their embeddings in an index, in memory or in a directory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pcpq.index import Index
+from pcpq.integrations import conditions
+from pcpq.integrations.documents import Documents, Row, is_free, relevance_of
+
+try:
+    from fsspec import AbstractFileSystem
+    from fsspec.implementations.local import LocalFileSystem
+    from llama_index.core.bridge.pydantic import BaseModel, PrivateAttr
+    from llama_index.core.schema import BaseNode, MetadataMode, TextNode
+    from llama_index.core.vector_stores.simple import DEFAULT_VECTOR_STORE, NAMESPACE_SEP
+    from llama_index.core.vector_stores.types import (
+        DEFAULT_PERSIST_DIR,
+        DEFAULT_PERSIST_FNAME,
+        BasePydanticVectorStore,
+        FilterCondition,
+        FilterOperator,
+        MetadataFilter,
+        MetadataFilters,
+        VectorStoreQuery,
+        VectorStoreQueryMode,
+        VectorStoreQueryResult,
+    )
+    from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
+except ImportError as error:
+    raise ImportError("the LlamaIndex store needs llama-index-core: pip install 'pcpq[llama-index]'") from error
+
+# Where LlamaIndex keeps what a node is, and which document it is from.
+CONTENT, KIND, SOURCE = "_node_content", "_node_type", "ref_doc_id"
+# Unless a query says otherwise: what MMR chooses from, in numbers of results, and how it weighs.
+CANDIDATES = 4.0
+BALANCE = 0.5
+
+
+class PCPQVectorStore(BasePydanticVectorStore):
+    """Nodes that are found by the meaning of their text and by their metadata.
+
+    Parameters
+    ----------
+    path : a directory, made if it is not there; every change is committed to it. None: in memory
+    metric : "cosine", "dot" or "euclidean"; None: that of the directory, "cosine" if it is new
+    keep : the precision in which vectors are kept: "int8", "int16", "float16" or "float32"; None: as metric,
+        "int16" if it is new
+    mode : "a", one process at a time can; "r": to search what another process writes, see `refresh`
+
+    Up to 2,000 nodes are all compared with a query. With more, the index learns anew whenever their number has
+    doubled.
+    """
+
+    stores_text: bool = True
+    path: str | None = None
+    metric: str | None = None
+    keep: str | None = None
+    mode: str = "a"
+    _documents: Documents = PrivateAttr()
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        metric: str | None = None,
+        keep: str | None = None,
+        mode: str = "a",
+        **kwargs: Any,
+    ) -> None:
+        documents = Documents(path, metric=metric, keep=keep, mode=mode)
+        kwargs |= {"path": None if path is None else os.fspath(path), "mode": mode}
+        kwargs |= {"metric": documents.metric, "keep": documents.keep}
+        super().__init__(**kwargs)
+        self._documents = documents
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A pickle is a copy in memory, with its nodes; LlamaIndex's own way would leave them out."""
+        own = state["__dict__"] | {"path": None, "mode": "a"}
+        BaseModel.__setstate__(self, state | {"__dict__": own})
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Its name in what LlamaIndex writes."""
+        return "PCPQVectorStore"
+
+    @classmethod
+    def from_persist_path(
+        cls, persist_path: str, fs: AbstractFileSystem | None = None, **kwargs: Any
+    ) -> PCPQVectorStore:
+        """Open a store that was persisted, or has that path; changes are committed there from now on."""
+        require_local(fs)
+        if not os.path.isdir(persist_path):
+            raise FileNotFoundError(f"{persist_path} is not there")
+        return cls(persist_path, **kwargs)
+
+    @classmethod
+    def from_persist_dir(
+        cls,
+        persist_dir: str = DEFAULT_PERSIST_DIR,
+        namespace: str = DEFAULT_VECTOR_STORE,
+        fs: AbstractFileSystem | None = None,
+        **kwargs: Any,
+    ) -> PCPQVectorStore:
+        """Open the store of a storage context that was persisted."""
+        name = f"{namespace}{NAMESPACE_SEP}{DEFAULT_PERSIST_FNAME}"
+        return cls.from_persist_path(os.path.join(persist_dir, name), fs, **kwargs)
+
+    @property
+    def client(self) -> Index | None:
+        """The index behind it, None until the first node; change it only through the store."""
+        return self._documents.index
+
+    def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
+        """Add nodes with their embeddings, or replace those of the same ids; returns the ids."""
+        metadata = [node_to_metadata_dict(node, remove_text=True) for node in nodes]
+        content = [one.pop(CONTENT) for one in metadata]
+        ids, texts = [node.node_id for node in nodes], [text_of(node) for node in nodes]
+        self._documents.put(ids, [node.get_embedding() for node in nodes], texts, metadata, content)
+        return ids
+
+    async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
+        """As add."""
+        return await asyncio.to_thread(self.add, nodes, **kwargs)
+
+    def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
+        """Remove all nodes of a document."""
+        self._documents.remove_where([conditions.among(SOURCE, [ref_doc_id])])
+
+    async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
+        """As delete."""
+        await asyncio.to_thread(self.delete, ref_doc_id, **delete_kwargs)
+
+    def delete_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
+    ) -> None:
+        """Remove nodes by their ids, by filters, or by both."""
+        wanted = conditions_of(filters)
+        if node_ids is None and not wanted:
+            raise ValueError("delete_nodes needs ids or filters; clear removes everything")
+        self._documents.remove_where(wanted, ids=node_ids)
+
+    async def adelete_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
+    ) -> None:
+        """As delete_nodes."""
+        await asyncio.to_thread(self.delete_nodes, node_ids, filters, **delete_kwargs)
+
+    def get_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
+    ) -> list[BaseNode]:
+        """Nodes in the order of their ids, those that are not there left out; or all that filters leave."""
+        wanted = conditions_of(filters)
+        ids = node_ids
+        if ids is None or wanted:
+            there = set(found := self._documents.ids_where(wanted, ids=node_ids))
+            ids = found if node_ids is None else [some_id for some_id in node_ids if some_id in there]
+        return [node_of(row) for row in self._documents.rows(ids)]
+
+    async def aget_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
+    ) -> list[BaseNode]:
+        """As get_nodes."""
+        return await asyncio.to_thread(self.get_nodes, node_ids, filters)
+
+    def clear(self) -> None:
+        """Remove all nodes."""
+        self._documents.remove_where()
+
+    async def aclear(self) -> None:
+        """As clear."""
+        await asyncio.to_thread(self.clear)
+
+    def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        """The nodes nearest to a query's embedding; with mode MMR, those of them that are unlike each other.
+
+        Parameters
+        ----------
+        query : filters, doc_ids and node_ids, unless there are none, must all agree to a node
+        kwargs : `where`, a condition in SQL; `mmr_threshold`, from 0, all different, to 1, the nearest;
+            `mmr_prefetch_factor` or `mmr_prefetch_k`, how many nodes MMR chooses from; and the options of
+            Index.search
+
+        Similarities are cosines or inner products; with distances, 1 / (1 + distance).
+        """
+        if query.query_embedding is None:
+            raise ValueError("the query has no embedding")
+        wanted = conditions_of(query.filters)
+        if query.doc_ids is not None:
+            wanted.append(conditions.among(SOURCE, query.doc_ids))
+        # A retriever lists the nodes that its index knows: none where the store has the texts.
+        kwargs |= {"conditions": wanted, "ids": query.node_ids or None}
+        asked, k = query.query_embedding, query.similarity_top_k
+        if query.mode == VectorStoreQueryMode.MMR:
+            balance, candidates = mmr_options(query, kwargs)
+            found = self._documents.find_diverse(asked, k, candidates, balance, **kwargs)
+        elif query.mode == VectorStoreQueryMode.DEFAULT:
+            found = self._documents.find(asked, k, **kwargs)
+        else:
+            raise ValueError(f"the mode of the query is {query.mode.value!r}; expected 'default' or 'mmr'")
+        metric = self._documents.metric
+        similarity: Callable[[float], float] = relevance_of(metric) if metric == "euclidean" else float
+        return VectorStoreQueryResult(
+            nodes=[node_of(row) for row, _ in found],
+            similarities=[similarity(score) for _, score in found],
+            ids=[row.id for row, _ in found],
+        )
+
+    async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        """As query."""
+        return await asyncio.to_thread(self.query, query, **kwargs)
+
+    def persist(self, persist_path: str, fs: AbstractFileSystem | None = None) -> None:
+        """Write a copy to a directory; a store that has a path needs none."""
+        require_local(fs)
+        path = Path(persist_path)
+        if self._documents.index is not None:
+            self._documents.save(path)
+        elif is_free(path):
+            path.mkdir(parents=True, exist_ok=True)  # nothing is there yet; it opens as such
+        else:
+            raise FileExistsError(f"{path} holds nodes, and this store has none yet to replace them")
+
+    def refresh(self) -> bool:
+        """See what the process that writes has committed since; whether there was anything. For mode "r"."""
+        return self._documents.refresh()
+
+    def close(self) -> None:
+        """Let another process write the directory."""
+        self._documents.close()
+
+    def __enter__(self) -> PCPQVectorStore:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def text_of(node: BaseNode) -> str:
+    """Without metadata."""
+    return node.get_content(metadata_mode=MetadataMode.NONE) or ""
+
+
+def node_of(row: Row) -> BaseNode:
+    """As it was added; a document that comes from elsewhere becomes one too."""
+    metadata = json.loads(row.metadata)
+    if row.node is None:
+        return TextNode(id_=row.id, text=row.text, metadata=metadata)
+    # Of nodes without a text, some have no place for one.
+    return metadata_dict_to_node({CONTENT: row.node, KIND: metadata.get(KIND)}, text=row.text or None)
+
+
+def require_local(fs: AbstractFileSystem | None) -> None:
+    """A ValueError for files that are elsewhere: they could not be mapped."""
+    if fs is not None and not isinstance(fs, LocalFileSystem):
+        raise ValueError(f"the file system is {type(fs).__name__}; an index lives in a local directory")
+
+
+def mmr_options(query: VectorStoreQuery, options: dict[str, Any]) -> tuple[float, int]:
+    """The weight of relevance and the number of candidates, taken out of the options of a query."""
+    balance = options.pop("mmr_threshold", query.mmr_threshold)
+    factor, candidates = options.pop("mmr_prefetch_factor", None), options.pop("mmr_prefetch_k", None)
+    if factor is not None and candidates is not None:
+        given = f"mmr_prefetch_factor is {factor} and mmr_prefetch_k is {candidates}"
+        raise ValueError(f"{given}; give one of them")
+    if candidates is None:
+        candidates = round(query.similarity_top_k * (CANDIDATES if factor is None else factor))
+    return BALANCE if balance is None else balance, candidates
+
+
+def conditions_of(filters: MetadataFilters | None) -> list[str]:
+    """What filters ask for; all of it must hold. Filters without any in them ask for nothing."""
+    return [condition_of(filters)] if filters is not None and filters.filters else []
+
+
+def condition_of(filters: MetadataFilters) -> str:
+    """Filters, and filters in them, as one condition."""
+    parts = [
+        condition_of(one) if isinstance(one, MetadataFilters) else OPERATORS[one.operator](one)
+        for one in filters.filters
+    ]
+    if filters.condition in (None, FilterCondition.AND):
+        return conditions.both(parts)
+    found = conditions.either(parts)
+    return found if filters.condition == FilterCondition.OR else conditions.negated(found)
+
+
+def several(one: MetadataFilter) -> list[Any]:
+    """A filter's list, or a TypeError."""
+    if not isinstance(one.value, list):
+        raise TypeError(f"{one.key!r} {one.operator.value} has {one.value!r}; expected a list")
+    return one.value
+
+
+def ordered(one: MetadataFilter) -> str:
+    """Operators are written as in SQL."""
+    return conditions.ordered(one.key, one.operator.value, one.value)
+
+
+def matching(one: MetadataFilter) -> str:
+    """A text in the field."""
+    ignore_case = one.operator == FilterOperator.TEXT_MATCH_INSENSITIVE
+    return conditions.matching(one.key, one.value, ignore_case=ignore_case)
+
+
+OPERATORS: dict[FilterOperator, Callable[[MetadataFilter], str]] = {
+    FilterOperator.EQ: lambda one: conditions.among(one.key, [one.value]),
+    FilterOperator.NE: lambda one: conditions.negated(conditions.among(one.key, [one.value])),
+    FilterOperator.GT: ordered,
+    FilterOperator.GTE: ordered,
+    FilterOperator.LT: ordered,
+    FilterOperator.LTE: ordered,
+    FilterOperator.IN: lambda one: conditions.among(one.key, several(one)),
+    FilterOperator.NIN: lambda one: conditions.negated(conditions.among(one.key, several(one))),
+    FilterOperator.ANY: lambda one: conditions.containing_any(one.key, several(one)),
+    FilterOperator.ALL: lambda one: conditions.containing_all(one.key, several(one)),
+    FilterOperator.CONTAINS: lambda one: conditions.containing_any(one.key, [one.value]),
+    FilterOperator.TEXT_MATCH: matching,
+    FilterOperator.TEXT_MATCH_INSENSITIVE: matching,
+    FilterOperator.IS_EMPTY: lambda one: conditions.empty(one.key),
+}

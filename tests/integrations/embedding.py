@@ -1,0 +1,27 @@
+"""Embeddings that need no model and mean something: the mean of the bundled vectors of a text's words."""
+
+from functools import cache
+
+import numpy as np
+
+from pcpq.datasets import load_words
+
+UNKNOWN = "the"
+
+
+@cache
+def word_vectors():
+    vectors, words = load_words()
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return dict(zip(words, unit, strict=True))
+
+
+def embed(text):
+    """(100,) floats."""
+    known = word_vectors()
+    return np.mean([known.get(word, known[UNKNOWN]) for word in text.lower().split() or [UNKNOWN]], axis=0)
+
+
+def common_words(count):
+    """So many of the most frequent words that are made of letters."""
+    return [word for word in word_vectors() if word.isalpha()][:count]
