@@ -183,7 +183,7 @@ class ExactAnswers:
 
     def _settle(self) -> None:
         """Leave the best of every query, in order."""
-        order = np.argsort(in_order(self._query, self._scores))
+        order = np.argsort(in_order(self._query, self._scores), kind="stable")
         query = self._query[order]
         best = np.arange(len(query)) - np.searchsorted(query, query) < TRUE_ROWS
         order = order[best]

@@ -32,6 +32,7 @@ def add_build(commands: Commands) -> None:
             "pcpq build vectors.npy vectors.pcpq --metric cosine",
             "pcpq build glove-100-angular.hdf5 glove.pcpq --bytes-per-vector 48",
             "pcpq build pages.parquet pages.pcpq --metric dot --column embedding --attributes lang,year",
+            "pcpq build 'parts/*.npy' parts.pcpq --metric dot --ray auto",
         ],
         "Reads .npy, .npz, .fvecs, .bvecs, .ivecs, .fbin, .u8bin, .i8bin, HDF5 (as ann-benchmarks has it), "
         "parquet, Arrow, JSONL and text word vectors, all batch by batch. The index is written at the end, as "
@@ -65,6 +66,11 @@ def add_build(commands: Commands) -> None:
     parser.add_argument("--queries", metavar="QUERIES", help="a file of the kind of queries that will be asked")
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="of every random choice (default: 0)")
     parser.add_argument("--force", action="store_true", help="replace an index that is there")
+    parser.add_argument(
+        "--ray",
+        metavar="ADDRESS",
+        help="build on a Ray cluster: its address, auto, or local; FILE may be a glob or an address then",
+    )
     add_attributes(parser)
     add_threads(parser)
     add_json(parser)
@@ -75,10 +81,12 @@ def build(options: argparse.Namespace) -> None:
     """Read, learn, add, write."""
     import pcpq
     from pcpq.cli.inputs import attributes_in, plain_queries, vectors_in
-    from pcpq.recall import USUAL_TARGET
 
     place = Path(options.index)
     check_place(place, options.force)
+    if options.ray is not None:
+        build_on_ray(options, place)
+        return
     file = vectors_in(options, options.file)
     metric = options.metric or file.metric
     if metric is None:
@@ -102,7 +110,45 @@ def build(options: argparse.Namespace) -> None:
         )
         bar.say("writing")
         save(index, place)
-    seconds, stats = time.perf_counter() - start, index.stats()
+    report(options, metric, index, time.perf_counter() - start)
+
+
+def build_on_ray(options: argparse.Namespace, place: Path) -> None:
+    """The same by all nodes of a cluster; one bar shows what they do together."""
+    from pcpq.cli.inputs import plain_queries
+    from pcpq.integrations.ray import build as build_there
+    from pcpq.integrations.ray.terminal import connected
+
+    if options.metric is None:
+        raise ValueError(f"--ray needs --metric, one of {', '.join(METRICS)}")
+    names = [name.strip() for name in (options.attributes or "").split(",") if name.strip()]
+    start = time.perf_counter()
+    with progress_bar(None, "vectors") as bar:
+        bar.say("connecting")
+        queries = None if options.queries is None else plain_queries(options.queries)
+        with connected(options.ray):
+            bar.say("learning from a sample")
+            index = build_there(
+                options.file,
+                place,
+                metric=options.metric,
+                column=options.column,
+                id_column=options.id_column,
+                attributes=names or None,
+                queries=queries,
+                threads=options.threads,
+                progress=counter(bar, None, "encoding vectors", "merging, measuring recall"),
+                seed=options.seed,
+                **chosen_settings(options),
+            )
+    report(options, options.metric, index, time.perf_counter() - start)
+
+
+def report(options: argparse.Namespace, metric: str, index: Any, seconds: float) -> None:
+    """What was built."""
+    from pcpq.recall import USUAL_TARGET
+
+    stats = index.stats()
     each = sum(stats["bytes_per_vector"].values())
     chosen = stats.get("chosen")
     found = {

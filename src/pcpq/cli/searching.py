@@ -65,6 +65,13 @@ def add_search(commands: Commands) -> None:
     )
     parser.add_argument("--out", metavar="OUT", help="write results there; default: standard output")
     parser.add_argument("--force", action="store_true", help="replace a file that is there")
+    parser.add_argument("--ray", metavar="ADDRESS", help="search on a Ray cluster: its address, auto, or local")
+    parser.add_argument(
+        "--shards", metavar="N", type=int, help="with --ray: parts of the index (default: one a node)"
+    )
+    parser.add_argument(
+        "--replicas", metavar="N", type=int, default=1, help="with --ray: of every part (default: 1)"
+    )
     add_threads(parser)
     parser.add_argument("--json", action="store_true", help="the same as --format jsonl: one query a line")
     add_input(parser)
@@ -72,7 +79,6 @@ def add_search(commands: Commands) -> None:
 
 def search(options: argparse.Namespace) -> None:
     """Open, ask, write."""
-    import pcpq
     from pcpq.formats import write_results
 
     if (options.file is None) == (options.words is None):
@@ -83,7 +89,7 @@ def search(options: argparse.Namespace) -> None:
     if format == "parquet" and options.out is None and sys.stdout.isatty():
         raise ValueError("parquet is nothing to look at: give --out FILE")
     start = time.perf_counter()
-    with pcpq.open(options.index) as index:
+    with opened(options) as index:
         found = by_words(index, options) if options.file is None else by_vectors(index, options)
     seconds = time.perf_counter() - start
     if options.out is None:
@@ -98,6 +104,17 @@ def search(options: argparse.Namespace) -> None:
         told,
         lambda: print(f"{options.out}: {options.k:,} results for each of {count:,} queries, {seconds:.1f} s"),
     )
+
+
+def opened(options: argparse.Namespace) -> Any:
+    """The index here, or on a cluster."""
+    if options.ray is None:
+        import pcpq
+
+        return pcpq.open(options.index)
+    from pcpq.integrations.ray import terminal
+
+    return terminal.opened(options.index, options.ray, options.shards, options.replicas)
 
 
 def format_of_results(options: argparse.Namespace) -> str:
@@ -118,7 +135,9 @@ def format_of_results(options: argparse.Namespace) -> str:
 
 def settings(options: argparse.Namespace) -> dict[str, Any]:
     """Of a search."""
-    names = ("k", "target_recall", "probes", "rerank", "where", "threads")
+    names = ["k", "target_recall", "probes", "rerank", "where"]
+    if options.ray is None:  # actors have threads of their own
+        names.append("threads")
     return {name: getattr(options, name) for name in names}
 
 

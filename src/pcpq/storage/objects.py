@@ -35,6 +35,8 @@ MODEL_ARRAYS = ("centers", "readout", "scales", "vector_levels", "whitening", "s
 MODEL_NUMBERS = ("unit", "vector_threshold", "gain", "bias_weight", "anchored")
 TRAINED_NUMBERS = ("metric", "keep", "dimensions", "unit", "residual", "bias_low", "bias_step")
 ROW_COLUMNS = ("gains", "biases", "units", "ids")
+# Arrays that are checked as a whole before they are used so.
+LATER = ("ids", "text", "text_ends", "text_hashes")
 TINY = 1e-300
 KEPT = {"int8": "I8", "int16": "I16", "float16": "F16", "float32": "F32", None: "U8"}
 
@@ -149,16 +151,37 @@ def _book(tensors: Tensors, layout: Layout, number: int, settings: Any) -> Quant
 def write_segment(path: Path, segment: Segment) -> FileEntry:
     """All arrays of a segment, with their checksums."""
     segment.trust()
-    rows_a_page = max(1, PAGE_BYTES // max(1, segment.kept.shape[1] * segment.kept.itemsize))
+    rows_a_page = page_of(segment.kept)
     n_lists, n = len(segment.blocks.rows) - 1, len(segment)
     checks = np.empty(n_lists, np.uint32), np.empty(-(-n // rows_a_page), np.uint32)
     guard_of(segment, "", rows_a_page, *checks).compute(*checks)
-    small: Arrays = {
-        "counts": np.diff(segment.blocks.rows).astype(np.uint32),
-        "sums": segment.spread.sums.astype(np.float32),  # for guesses only
-        "list_checks": checks[0],
-        "page_checks": checks[1],
+    small = small_arrays(np.diff(segment.blocks.rows), segment.spread, *checks)
+    large = large_arrays(segment)
+    checks_of_small = {part: checksum(array) for part, array in small.items()}
+    later = {part: checksum(large[part]) for part in LATER if part in large}
+    about = segment_words(segment.blocks, segment.spread, rows_a_page, checks_of_small, later)
+    return write_tensors(path, small | large, about)
+
+
+def page_of(kept: NDArray[Any]) -> int:
+    """How many rows of kept vectors have a checksum of their own."""
+    return max(1, PAGE_BYTES // max(1, int(kept.shape[1]) * kept.itemsize))
+
+
+def small_arrays(
+    counts: NDArray[Any], spread: Spread, list_checks: NDArray[np.uint32], page_checks: NDArray[np.uint32]
+) -> Arrays:
+    """What is said of the lists of a segment."""
+    return {
+        "counts": counts.astype(np.uint32),
+        "sums": spread.sums.astype(np.float32),  # for guesses only
+        "list_checks": list_checks,
+        "page_checks": page_checks,
     }
+
+
+def large_arrays(segment: Segment) -> Arrays:
+    """What a segment has of every row or block, and the words of its numbers, in the order of files."""
     optional = {
         "code_scales": segment.packed.scales,
         "code_biases": segment.packed.biases,
@@ -168,17 +191,22 @@ def write_segment(path: Path, segment: Segment) -> FileEntry:
         names = segment.names
         optional |= {"text": names.text, "text_ends": names.ends, "text_hashes": names.hashes}
     large: Arrays = {"codes": segment.packed.blocks, "kept": segment.kept}
-    large |= {part: array for part, array in optional.items() if array is not None}
-    whole = [part for part in ("ids", "text", "text_ends", "text_hashes") if part in large]
+    return large | {part: array for part, array in optional.items() if array is not None}
+
+
+def segment_words(
+    blocks: Blocks, spread: Spread, rows_a_page: int, checks: dict[str, int], later: dict[str, int]
+) -> dict[str, str]:
+    """The metadata of a segment's file; `checks` are those of small arrays, `later` of LATER."""
     about = {
         "rows_a_page": rows_a_page,
-        "dense": segment.blocks.dense,
-        "reach": segment.spread.reach,
-        "residuals": segment.spread.residuals,
-        "checks": {part: checksum(array) for part, array in small.items()},
-        "later": {part: checksum(large[part]) for part in whole},
+        "dense": blocks.dense,
+        "reach": spread.reach,
+        "residuals": spread.residuals,
+        "checks": checks,
+        "later": later,
     }
-    return write_tensors(path, small | large, {ABOUT: in_words(about)})
+    return {ABOUT: in_words(about)}
 
 
 def read_segment(directory: Path, entry: FileEntry, name: str, trained: Trained) -> Segment:
@@ -256,6 +284,16 @@ class Checks:
 
     def __init__(self, guard: Any, tensors: Tensors, later: dict[str, int]) -> None:
         self.native, self._tensors, self._later = guard, tensors, later
+
+    @property
+    def path(self) -> Path:
+        """The file that arrays came from."""
+        return self._tensors.path
+
+    @property
+    def list_checks(self) -> NDArray[np.uint32]:
+        """(L,) as the file has them: some lists can be checked without the others."""
+        return self._tensors["list_checks"]
 
     def ids(self) -> None:
         """All ids, and words."""

@@ -134,9 +134,13 @@ class Store:
         self.tidy(manifest)
         return self._snapshot(manifest)
 
-    def tidy(self, manifest: Manifest) -> None:
+    def adopt(self, name: str, entry: FileEntry) -> None:
+        """A segment that others wrote here: a commit of it has nothing to write."""
+        self._disk.segments[name] = entry
+
+    def tidy(self, manifest: Manifest | None) -> None:
         """Remove files of ours that no generation needs and nobody reads. Only the writer may."""
-        needed = manifest.files | {MANIFEST, LOCK}
+        needed = (set() if manifest is None else manifest.files) | {MANIFEST, LOCK}
         for path in self.directory.iterdir():
             if is_ours(path.name) and path.name not in needed:
                 remove_unread(path)

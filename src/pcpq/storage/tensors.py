@@ -35,6 +35,8 @@ DTYPES: dict[str, np.dtype[Any]] = {
 }
 NAMES: dict[np.dtype[Any], str] = {dtype: name for name, dtype in DTYPES.items()}
 
+Shape = tuple[np.dtype[Any], tuple[int, ...]]
+
 
 @dataclass(frozen=True)
 class FileEntry:
@@ -65,29 +67,41 @@ def write_tensors(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[st
 
 def lay_out(arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> tuple[bytes, list[Bytes]]:
     """The header, and all bytes after it."""
-    entries: dict[str, Any] = {METADATA: metadata}
+    stored = {name: array.astype(array.dtype.newbyteorder("<"), copy=False) for name, array in arrays.items()}
+    header, places = header_for({name: (array.dtype, array.shape) for name, array in stored.items()}, metadata)
     chunks: list[Bytes] = []
+    end = len(header)
+    for name, array in stored.items():
+        if places[name] > end:
+            chunks.append(np.zeros(places[name] - end, np.uint8))
+        chunks.append(as_bytes(array))
+        end = places[name] + array.nbytes
+    return header, chunks
+
+
+def header_for(shapes: dict[str, Shape], metadata: dict[str, str]) -> tuple[bytes, dict[str, int]]:
+    """The header of a file of such arrays, and where in the file each of them begins."""
+    entries: dict[str, Any] = {METADATA: metadata}
+    starts: dict[str, int] = {}
     end = 0
-    for name, array in arrays.items():
+    for name, (dtype, shape) in shapes.items():
         if -end % ALIGNED:
-            padding = np.zeros(-end % ALIGNED, np.uint8)
-            entries[f"{PADDING}{len(entries)}"] = _entry(padding, end)
-            chunks.append(padding)
-            end += padding.nbytes
-        stored = array.astype(array.dtype.newbyteorder("<"), copy=False)
-        entries[name] = _entry(stored, end)
-        chunks.append(as_bytes(stored))
-        end += stored.nbytes
+            padding = -end % ALIGNED
+            entries[f"{PADDING}{len(entries)}"] = _entry(np.dtype(np.uint8), (padding,), end)
+            end += padding
+        entries[name], starts[name] = _entry(dtype, shape, end), end
+        end += prod(shape) * dtype.itemsize
     text = json.dumps(entries, separators=(",", ":")).encode()
     text += b" " * (-(len(text) + 8) % ALIGNED)
-    return len(text).to_bytes(8, "little") + text, chunks
+    header = len(text).to_bytes(8, "little") + text
+    return header, {name: len(header) + start for name, start in starts.items()}
 
 
-def _entry(array: NDArray[Any], start: int) -> dict[str, Any]:
+def _entry(dtype: np.dtype[Any], shape: tuple[int, ...], start: int) -> dict[str, Any]:
     return {
-        "dtype": NAMES[array.dtype],
-        "shape": list(array.shape),
-        "data_offsets": [start, start + array.nbytes],
+        "dtype": NAMES[dtype],
+        "shape": list(shape),
+        "data_offsets": [start, start + prod(shape) * dtype.itemsize],
     }
 
 

@@ -1,0 +1,200 @@
+"""A Ray cluster on this machine against plain processes: equal answers, throughput by nodes, overhead a query.
+
+    python benchmarks/ray_cluster.py --data FOLDER
+    python benchmarks/ray_cluster.py --data FOLDER --rows 20000 --seconds 2 --cores 1     a quick try
+
+Nodes have one CPU each and are pinned to a core of their own, as the plain processes are that they are held
+against: each of those opens the same index and searches alone. What the second node adds is divided by what the
+second process adds. The driver, which sends batches and waits, is pinned nowhere. Overhead is the time of a
+call less that of the same call on the index in this process, in turns.
+Results go to benchmarks/results/ray_cluster.json; with --rows the name says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")  # threads are pcpq's own
+# Before Ray is imported: no address but 127.0.0.1.
+os.environ.update(RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0", RAY_USAGE_STATS_ENABLED="0")
+
+import numpy as np
+import ray
+from common import data_folder, default_metric, load, save
+from ray.cluster_utils import Cluster
+
+import pcpq
+from pcpq.environment import environment
+from pcpq.integrations.ray import ShardedIndex
+
+RESULTS = Path(__file__).parent / "results"
+MEMORY = 200 << 20  # of objects, a node
+BATCH = 4000
+SETTINGS = {"k": 10, "probes": 32, "rerank": 100}
+# Batches that are on their way at once, for every node: one is searched, one waits.
+AHEAD = 2
+
+
+def search_alone(path: str, queries: np.ndarray, core: int, seconds: float, begin: Any, counts: Any) -> None:
+    """A plain process: batches, one after the other, for so long."""
+    os.sched_setaffinity(0, {core})
+    with pcpq.open(path) as index:
+        index.search(queries, threads=1, **SETTINGS)
+        begin.wait()
+        count, end = 0, time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            index.search(queries, threads=1, **SETTINGS)
+            count += len(queries)
+    counts.put(count / seconds)
+
+
+def plain_throughput(path: str, queries: np.ndarray, cores: list[int], seconds: float) -> float:
+    """Queries a second of one process a core, all at once."""
+    context = multiprocessing.get_context("spawn")
+    begin, counts = context.Barrier(len(cores)), context.Queue()
+    processes = [
+        context.Process(target=search_alone, args=(path, queries, core, seconds, begin, counts))
+        for core in cores
+    ]
+    for process in processes:
+        process.start()
+    found = [counts.get(timeout=600) for _ in processes]
+    for process in processes:
+        process.join()
+    return float(sum(found))
+
+
+@contextmanager
+def nodes(cores: list[int]) -> Iterator[None]:
+    """A head without CPUs, and a node of one CPU on each of some cores."""
+    everywhere = os.sched_getaffinity(0)
+    head = {"num_cpus": 0, "object_store_memory": MEMORY, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=head | {"node_ip_address": "127.0.0.1"})
+    try:
+        for core in cores:
+            os.sched_setaffinity(0, {core})  # what it starts inherits it
+            cluster.add_node(num_cpus=1, object_store_memory=MEMORY, node_ip_address="127.0.0.1")
+        os.sched_setaffinity(0, everywhere)
+        cluster.wait_for_nodes()
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
+        yield
+    finally:
+        os.sched_setaffinity(0, everywhere)
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def throughput(index: Any, queries: np.ndarray, seconds: float, ahead: int) -> float:
+    """Queries a second of several callers."""
+    index.search(queries, **SETTINGS)
+    counts, end = [0] * ahead, time.perf_counter() + seconds
+
+    def ask(number: int) -> None:
+        while time.perf_counter() < end:
+            index.search(queries, **SETTINGS)
+            counts[number] += len(queries)
+
+    callers = [threading.Thread(target=ask, args=(number,)) for number in range(ahead)]
+    start = time.perf_counter()
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    return sum(counts) / (time.perf_counter() - start)
+
+
+def overhead(local: Any, sharded: Any, queries: np.ndarray, batch: int, calls: int) -> dict[str, float]:
+    """Median microseconds of a call, here and there, in turns."""
+    times: dict[str, list[float]] = {"local": [], "sharded": []}
+    for call in range(calls + 5):
+        some = queries[(call * batch) % (len(queries) - batch) :][:batch]
+        some = some[0] if batch == 1 else some
+        for name, index in (("local", local), ("sharded", sharded)):
+            start = time.perf_counter()
+            index.search(some, **SETTINGS)
+            if call >= 5:
+                times[name].append(time.perf_counter() - start)
+    found = {name: round(1e6 * float(np.median(one)), 1) for name, one in times.items()}
+    more = found["sharded"] - found["local"]
+    return found | {"overhead": round(more, 1), "overhead_a_query": round(more / batch, 1)}
+
+
+def equal_answers(local: Any, sharded: Any, queries: np.ndarray, n: int) -> dict[str, bool]:
+    """Are scores and ids the same, bit for bit?"""
+    some = np.arange(0, n, 3)
+    asked: dict[str, dict[str, Any]] = {
+        "as they come": {},
+        "target_recall": {"target_recall": 0.99},
+        "probes and rerank": SETTINGS,
+        "filter": {"filter": some},
+        "exclude": {"exclude": some, "probes": 20},
+    }
+    found = {}
+    for name, settings in asked.items():
+        one, other = local.search(queries, **settings), sharded.search(queries, **settings)
+        found[name] = bool(np.array_equal(one.scores, other.scores) and np.array_equal(one.ids, other.ids))
+    return found
+
+
+def main() -> None:
+    """Measure, and write what was found."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data")
+    parser.add_argument("--set", default="glove")
+    parser.add_argument("--rows", type=int)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--cores", type=int, nargs="+", default=sorted(os.sched_getaffinity(0))[:2])
+    options = parser.parse_args()
+    rows = options.rows or 300_000
+    data = load(data_folder(options.data), options.set, rows=rows)
+    queries = np.ascontiguousarray(np.resize(data.all_queries, (BATCH, data.all_queries.shape[1])))
+    cores = options.cores
+    result: dict[str, Any] = {
+        "environment": environment("ray"),
+        "data": {"name": data.name, "n": len(data.base), "d": data.base.shape[1]},
+        "settings": SETTINGS | {"batch": BATCH},
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "index")
+        pcpq.build(data.base, metric=default_metric(data.name)).save(path)
+        counts = range(1, len(cores) + 1)
+        result["plain"] = [plain_throughput(path, queries, cores[:n], options.seconds) for n in counts]
+        found = []
+        for n in counts:
+            with nodes(cores[:n]), ShardedIndex.open(path, shards=1, replicas=n) as sharded:
+                found.append(throughput(sharded, queries, options.seconds, AHEAD * n))
+        result["replicas"] = found
+        with nodes(cores), pcpq.open(path) as local:
+            with ShardedIndex.open(path, shards=len(cores)) as sharded:
+                result["shards"] = throughput(sharded, queries, options.seconds, AHEAD * len(cores))
+                result["equal"] = equal_answers(local, sharded, data.all_queries, len(data.base))
+                result["overhead_us"] = {
+                    f"{len(cores)} shards, {batch} queries": overhead(local, sharded, queries, batch, calls)
+                    for batch, calls in ((1, 500), (100, 200))
+                }
+            with ShardedIndex.open(path, shards=1) as sharded:
+                result["overhead_us"] |= {
+                    f"1 shard, {batch} queries": overhead(local, sharded, queries, batch, calls)
+                    for batch, calls in ((1, 500), (100, 200))
+                }
+    if len(cores) > 1:
+        plain, ours = result["plain"], result["replicas"]
+        result["second_node_over_second_process"] = round((ours[1] - ours[0]) / (plain[1] - plain[0]), 3)
+    suffix = f"_{options.rows}" if options.rows else ""
+    save(RESULTS / f"ray_cluster{suffix}.json", result)
+    if not all(result["equal"].values()):
+        sys.exit(f"answers differ: {result['equal']}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,341 @@
+"""What 10 million to 10 billion vectors take: a model of stages, constants measured, a prediction checked.
+
+    python benchmarks/scale_model.py measure --data FOLDER      times stages of builds and searches by size
+    python benchmarks/scale_model.py predict                    writes down what 3,000,000 vectors will take
+    python benchmarks/scale_model.py check --data FOLDER        runs them, and says how far off that was
+    python benchmarks/scale_model.py tables                     writes the tables of docs/scale.md
+
+One core does everything. A stage takes a constant times what it does: training rounds x sample x lists x
+dimensions, assigning vectors x lists x dimensions, encoding vectors x dimensions, and so on. A search scans
+rows, and how many it needs for a recall grows with some power of the number of vectors. `predict` refuses to
+write over what it said before; `check` refuses to run without it. With --rows the names of results say so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # threads are pcpq's own
+
+import numpy as np
+from common import data_folder, default_metric, load, save
+from growth import grown
+from markdown_tables import markdown, ran_in
+
+from pcpq.budget import DESIGNS
+from pcpq.environment import environment
+from pcpq.fitting import ROWS_A_LIST, default_lists
+from pcpq.index import Index
+from pcpq.opening import learn
+from pcpq.partition import HALF_ROUNDS, NEAR_LISTS, NEAR_ROUNDS, ROUNDS
+from pcpq.rows import RowsBuilder
+from pcpq.storage.store import Store
+from pcpq.streams import Stream
+from pcpq.truth import QUERIES, ExactAnswers
+from pcpq.tuning import measure
+
+RESULTS = Path(__file__).parent / "results"
+DOCS = Path(__file__).parents[1] / "docs"
+SIZES = (30_000, 100_000, 300_000, 1_000_000)
+CHECKED = 3_000_000
+LARGE = (10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000)
+TARGET = 0.95
+ROUNDS_OF_QUERIES = 7
+# For the tables: what a node has, and what a core of it writes and reads.
+NODE_CORES, NODE_BYTES, DISK = 16, 128 << 30, 1e9
+MOST_ROWS = (1 << 31) - 1  # of a directory
+
+Run = dict[str, Any]
+
+
+def features(n: int, d: int) -> dict[str, dict[str, float]]:
+    """What every stage does for n vectors of d dimensions, in billions."""
+    lists = default_lists(n)
+    sample = min(n, max(65_536, ROWS_A_LIST * lists))
+    full = sample * lists * d * (HALF_ROUNDS / 2 + ROUNDS)
+    near = sample * NEAR_LISTS * d * NEAR_ROUNDS
+    giga = 1e-9
+    return {
+        "train": {
+            "products": giga * (full + near),
+            "rows": giga * sample * d * (HALF_ROUNDS + ROUNDS + NEAR_ROUNDS),
+            "one": 1.0,  # codes are learned from as many rows always
+        },
+        "encode": {"products": giga * n * lists * d, "rows": giga * n * d},
+        "exact": {"products": giga * n * min(QUERIES, max(150, n // 500)) * d},
+        "pack": {"rows": giga * n * d},
+        "measure": {"rows": giga * n * min(QUERIES, max(150, n // 500)), "lists": giga * QUERIES * lists * d},
+        "save": {"rows": giga * n * d},
+        "search": {"lists": 1e-3 * lists * d, "one": 1.0},
+    }
+
+
+def staged(vectors: np.ndarray, queries: np.ndarray, metric: str) -> Run:
+    """Seconds of every stage of a build by one thread, bytes, and microseconds of a query."""
+    times: dict[str, float] = dict.fromkeys(("train", "encode", "exact", "pack", "measure", "save"), 0.0)
+    clock = time.perf_counter
+
+    def timed(stage: str, start: float) -> float:
+        times[stage] += clock() - start
+        return clock()
+
+    stream, start = Stream(vectors), clock()
+    index, asked = learn(stream, metric, None, None, 1, {})
+    start = timed("train", start)
+    state = index._fitted()
+    trained = state.snapshot.trained
+    exact, builder = ExactAnswers(trained, asked), RowsBuilder(len(vectors))
+    for batch in stream.batches(trained.dimensions, 1):
+        start = clock()
+        exact.look(batch, builder.count)
+        start = timed("exact", start)
+        builder.append(*trained.rows(batch, builder.count, 1))
+        timed("encode", start)
+    start = clock()
+    state.insert(*builder.finish(), None, None, False)
+    start = timed("pack", start)
+    state.know(measure(state.snapshot, asked, exact.truth(), 1), trained)
+    start = timed("measure", start)
+    folder = tempfile.mkdtemp()
+    try:
+        store = Store.create(Path(folder) / "index")
+        state.store(store, index._settings(), adopt=False)
+        store.close()
+        timed("save", start)
+        size = sum(path.stat().st_size for path in (Path(folder) / "index").iterdir())
+    finally:
+        shutil.rmtree(folder)
+    return {"n": len(vectors), "d": vectors.shape[1], "seconds": times, "bytes": size} | asking(index, queries)
+
+
+def asking(index: Index, queries: np.ndarray) -> dict[str, Any]:
+    """Microseconds of a query among others and alone, and the rows that it scans for the usual recall."""
+    curve = index._fitted().snapshot.recall
+    assert curve is not None
+    choice = curve.choose(10, TARGET)
+    settings = {"k": 10, "probes": choice.probes, "rerank": choice.rerank}
+    batch, single = [], []
+    for _ in range(ROUNDS_OF_QUERIES):
+        start = time.perf_counter()
+        index.search(queries, threads=1, **settings)
+        batch.append((time.perf_counter() - start) / len(queries))
+        start = time.perf_counter()
+        for query in queries[:300]:
+            index.search(query, **settings)
+        single.append((time.perf_counter() - start) / 300)
+    rows = float(np.interp(choice.probes, curve.probes, curve.rows))
+    found = {"probes": choice.probes, "rerank": choice.rerank, "rows_scanned": round(rows)}
+    return found | {
+        "batch_us": 1e6 * float(np.median(batch)),
+        "single_us": 1e6 * float(np.median(single)),
+    }
+
+
+def least_squares(rows: list[dict[str, float]], values: list[float]) -> dict[str, float]:
+    """Constants, none of them negative, by which features make values, in shares of these."""
+    from scipy.optimize import nnls
+
+    names = list(rows[0])
+    weights = 1.0 / np.array(values)
+    found, _ = nnls(
+        np.array([[row[name] for name in names] for row in rows]) * weights[:, None], np.ones(len(values))
+    )
+    return dict(zip(names, found.tolist(), strict=True))
+
+
+def power(sizes: list[float], values: list[float]) -> dict[str, float]:
+    """values = factor * sizes ** exponent."""
+    exponent, offset = np.polyfit(np.log(sizes), np.log(values), 1)
+    return {"factor": math.exp(offset), "exponent": float(exponent)}
+
+
+def constants_of(runs: list[Run]) -> dict[str, Any]:
+    """By all runs."""
+    sizes = [float(run["n"]) for run in runs]
+    found: dict[str, Any] = {
+        stage: least_squares(
+            [features(run["n"], run["d"])[stage] for run in runs], [run["seconds"][stage] for run in runs]
+        )
+        for stage in runs[0]["seconds"]
+    }
+    found["rows_scanned"] = power(sizes, [run["rows_scanned"] for run in runs])
+    found["rerank"] = float(np.mean([run["rerank"] for run in runs]))
+    for kind in ("batch_us", "single_us"):
+        rows = [
+            features(run["n"], run["d"])["search"]
+            | {"rows": 1e-3 * run["rows_scanned"], "judged": run["rerank"]}
+            for run in runs
+        ]
+        found[kind] = least_squares(rows, [run[kind] for run in runs])
+    found["bytes"] = power(sizes, [run["bytes"] / run["n"] for run in runs])
+    return found
+
+
+def predicted(constants: dict[str, Any], n: int, d: int) -> Run:
+    """The same numbers as a run has, by the model."""
+    by_stage = features(n, d)
+    seconds = {
+        stage: sum(constants[stage][name] * value for name, value in by_stage[stage].items())
+        for stage in ("train", "encode", "exact", "pack", "measure", "save")
+    }
+    rows = constants["rows_scanned"]["factor"] * n ** constants["rows_scanned"]["exponent"]
+    asked = by_stage["search"] | {"rows": 1e-3 * rows, "judged": constants["rerank"]}
+    found: Run = {
+        "n": n,
+        "d": d,
+        "seconds": seconds,
+        "build_seconds": sum(seconds.values()),
+        "rows_scanned": rows,
+    }
+    for kind in ("batch_us", "single_us"):
+        found[kind] = sum(constants[kind][name] * value for name, value in asked.items())
+    found["bytes"] = bytes_a_vector(constants, n) * n
+    return found
+
+
+def bytes_a_vector(constants: dict[str, Any], n: int) -> float:
+    """Measured at the largest size, less what lists and blocks take less of then: as the budget counts them."""
+    measured_at, measured, d = constants["bytes_at"]
+    design = DESIGNS[0]
+    return float(measured + design.bytes_a_vector(d, n) - design.bytes_a_vector(d, measured_at))
+
+
+def compared(said: Run, was: Run) -> dict[str, float]:
+    """Predicted over measured."""
+    total = sum(was["seconds"].values())
+    found = {"build": said["build_seconds"] / total, "bytes": said["bytes"] / was["bytes"]}
+    found |= {kind: said[kind] / was[kind] for kind in ("batch_us", "single_us")}
+    return {name: round(value, 3) for name, value in found.items()}
+
+
+def read(name: str) -> dict[str, Any]:
+    """A result, or a word about how to get it."""
+    path = RESULTS / f"{name}.json"
+    if not path.exists():
+        sys.exit(f"{path.name} is not there: run what writes it first")
+    return json.loads(path.read_text())  # type: ignore[no-any-return]
+
+
+def large(constants: dict[str, Any], n: int, d: int) -> list[str]:
+    """A line of the table: bytes, directories, nodes, hours, and latency."""
+    run = predicted(constants, n, d)
+    total, directories = run["bytes"], -(-n // MOST_ROWS)
+    nodes = max(1, math.ceil(total / (0.75 * NODE_BYTES)))
+    cores = nodes * NODE_CORES
+    seconds = run["seconds"]
+    parallel = seconds["encode"] + seconds["exact"] + seconds["pack"]
+    # Rows are written, read and written again; training and measuring are one process's work, on one node.
+    moved = 3 * total / (nodes * DISK)
+    alone = (seconds["train"] + seconds["measure"]) / NODE_CORES
+    hours = (parallel / cores + moved + alone) / 3600
+    ranked = constants["single_us"]["lists"] * features(n, d)["search"]["lists"]
+    latency = ranked + (run["single_us"] - ranked) / nodes
+    return [
+        f"{n:,}",
+        f"{total / n:.0f}",
+        f"{total / 1e9:,.0f} GB",
+        f"{default_lists(n):,}",
+        str(directories),
+        str(nodes),
+        f"{run['build_seconds'] / 3600:,.1f}",
+        f"{hours:,.1f}",
+        f"{run['rows_scanned']:,.0f}",
+        f"{run['single_us'] / 1000:.2f}",
+        f"{latency / 1000:.2f}",
+    ]
+
+
+def large_table(found: dict[str, Any]) -> str:
+    """10 million to 10 billion vectors."""
+    heads = ["vectors", "bytes each", "index", "lists", "directories", "nodes", "core hours", "build, hours"]
+    heads += ["rows a query", "one core, ms", "all nodes, ms"]
+    rows = [large(found["constants"], n, found["runs"][0]["d"]) for n in LARGE]
+    return f"{markdown(heads, rows)}\n\n{ran_in(found['environment'])}"
+
+
+def check_table(found: dict[str, Any]) -> str:
+    """What was predicted, and what it was."""
+    said, was, ratios = found["prediction"], found["run"], found["predicted_over_measured"]
+    measured = {"build": sum(was["seconds"].values()), **was}
+    expected = {"build": said["build_seconds"], **said}
+    units = {
+        "build": "build, s",
+        "bytes": "bytes",
+        "batch_us": "a query of a batch, us",
+        "single_us": "a query, us",
+    }
+    rows = [
+        [units[name], f"{expected[name]:,.0f}", f"{measured[name]:,.0f}", ratio]
+        for name, ratio in ratios.items()
+    ]
+    heads = [f"{was['n']:,} vectors", "predicted", "measured", "predicted over measured"]
+    return f"{markdown(heads, rows)}\n\n{ran_in(found['environment'])}"
+
+
+def filled(page: str, names: dict[str, str]) -> str:
+    """The page with its tables, as far as there are results."""
+    for mark, name, table in (("large", "constants", large_table), ("check", "check", check_table)):
+        if (RESULTS / f"{names[name]}.json").exists():
+            text = f"<!-- scale: {mark} -->\n{table(read(names[name]))}\n<!-- end -->"
+            page = re.sub(
+                rf"<!-- scale: {mark} -->\n.*?<!-- end -->", lambda _, text=text: text, page, flags=re.DOTALL
+            )
+    return page
+
+
+def main() -> None:
+    """One of four things."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("measure", "predict", "check", "tables"))
+    parser.add_argument("--data")
+    parser.add_argument("--set", default="glove")
+    parser.add_argument("--rows", type=int, nargs="+", help="other sizes; the last is that which is predicted")
+    options = parser.parse_args()
+    *sizes, checked = options.rows or (*SIZES, CHECKED)
+    suffix = "_" + "_".join(map(str, options.rows)) if options.rows else ""
+    names = {what: f"scale_{what}{suffix}" for what in ("constants", "prediction", "check")}
+    if options.what == "tables":
+        page = DOCS / "scale.md"
+        page.write_text(filled(page.read_text(), names))
+        return
+    if options.what == "predict":
+        if (RESULTS / f"{names['prediction']}.json").exists():
+            sys.exit("a prediction is there already, and stays")
+        found = read(names["constants"])
+        said = predicted(found["constants"], checked, found["runs"][0]["d"])
+        save(RESULTS / f"{names['prediction']}.json", {"environment": environment(), "prediction": said})
+        return
+    said = read(names["prediction"])["prediction"] if options.what == "check" else None
+    data, generator = load(data_folder(options.data), options.set), np.random.default_rng(0)
+    metric, runs = default_metric(options.set), []
+    for n in [checked] if said else sizes:
+        runs.append(staged(grown(data.base, n, generator), data.tune, metric))
+        print(json.dumps(runs[-1]))
+    if said:
+        ratios = compared(said, runs[0])
+        result = {
+            "environment": environment(),
+            "prediction": said,
+            "run": runs[0],
+            "predicted_over_measured": ratios,
+        }
+        save(RESULTS / f"{names['check']}.json", result)
+        return
+    constants = constants_of(runs)
+    constants["bytes_at"] = [runs[-1]["n"], runs[-1]["bytes"] / runs[-1]["n"], runs[-1]["d"]]
+    result = {"environment": environment(), "runs": runs, "constants": constants}
+    save(RESULTS / f"{names['constants']}.json", result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,334 @@
+"""build: the index that a build in one process would make, by all machines of a cluster."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import ray
+from numpy.typing import NDArray
+
+from pcpq.arrays import FloatArray, Ids
+from pcpq.attributes import arrow
+from pcpq.index import Index, Progress
+from pcpq.integrations.ray.encoding import Encoded, Found, batch_rows, encode_part, joined_answers
+from pcpq.integrations.ray.merging import (
+    Written,
+    finish,
+    frame_of,
+    placed,
+    ranges_of_lists,
+    reserve,
+    write_lists,
+)
+from pcpq.integrations.ray.sampling import GatheredStream
+from pcpq.integrations.ray.sources import Source, source_of, values_of
+from pcpq.integrations.ray.tasks import in_order, run
+from pcpq.names import NewIds, new_ids
+from pcpq.opening import learn, open_index
+from pcpq.recall import FEW, RecallCurve
+from pcpq.scan import Segment
+from pcpq.snapshot import Part, Snapshot
+from pcpq.state import known_attributes
+from pcpq.storage.objects import read_segment
+from pcpq.storage.store import Store
+from pcpq.storage.tensors import FileEntry
+from pcpq.trained import Trained
+from pcpq.truth import ExactAnswers, TuningQueries
+from pcpq.tuning import measure
+
+# Searches number the rows of a segment with 32 bits.
+MOST_ROWS = (1 << 31) - 1
+# What a task may hold of rows, and of vectors that it looks at for a sample.
+TASK_BYTES = 1 << 27
+# Tasks for every CPU: where one takes longer, others go on.
+TASKS_A_CPU = 4
+# Times that a task is done again because its worker or its node died.
+RETRIES = 10
+
+
+Learn = Callable[[GatheredStream], tuple[Index, TuningQueries]]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What tasks of a build have in common: put into the cluster's memory once."""
+
+    directory: Path
+    source: Any
+    trained: Any = None
+    asked: Any = None
+
+
+def build(
+    vectors: Any,
+    path: str | os.PathLike[str],
+    ids: Any = None,
+    *,
+    metric: str | None = None,
+    column: str | None = None,
+    id_column: str | None = None,
+    attributes: Any = None,
+    queries: Any = None,
+    bytes_per_vector: float | None = None,
+    like: str | os.PathLike[str] | None = None,
+    first_id: int = 0,
+    threads: int | None = None,
+    task_bytes: int = TASK_BYTES,
+    progress: Progress | None = None,
+    **parameters: Any,
+) -> Index:
+    """Make an index of vectors in files or in a dataset, on all nodes of the cluster that Ray is connected to.
+
+    The directory holds what `pcpq.build` of the same vectors in one array, and `save`, would write, byte for
+    byte, but for the names of files. An index that is there already is replaced, whole or not at all.
+
+    Parameters
+    ----------
+    vectors : a path, a glob, an address that fsspec reads, or a list of them: .npy and .parquet files from
+        anywhere, all other formats from paths that every node has; or a Ray Data dataset
+    path : the directory, which every node must see under this path
+    ids : (n,) int or str; None: those of `id_column`, or else counted up from 0
+    column, id_column : of vectors and ids in tables; None: the only column of vectors, and no ids
+    attributes : a table with a row a vector, or names of columns that are read from where vectors are
+    metric, queries, bytes_per_vector, progress : as in pcpq.build
+    like : the directory of an index whose lists and codes are taken, instead of a metric and of learning any:
+        indexes in several directories can then be searched as one (ShardedIndex)
+    first_id : that ids which nobody gave are counted up from
+    threads : that the process which called trains and measures with; tasks of others have one each
+    task_bytes : what a task holds of rows, about
+    parameters : those of Index
+
+    Returns the index, opened for reading.
+    """
+    directory = Path(path).absolute()
+    source = source_of(vectors, column)
+    if len(source) > MOST_ROWS:
+        raise ValueError(f"{len(source)} vectors; a directory holds {MOST_ROWS}: build several, with `like`")
+    if (metric is None) == (like is None):
+        raise ValueError(f"metric is {metric!r}, like is {like!r}: give one of them")
+
+    def learn_here(stream: GatheredStream) -> tuple[Index, TuningQueries]:
+        return learn(stream, str(metric), queries, bytes_per_vector, threads, parameters)
+
+    learned = learn_here if like is None else learned_from(like, queries, bytes_per_vector, parameters)
+    new = not directory.exists()
+    store = Store.create(directory)
+    try:
+        try:
+            Build(store, source, task_bytes, threads, progress).run(
+                new_ids(given_ids(source, ids, id_column), len(source), None, first_id),
+                given_attributes(source, attributes),
+                learned,
+            )
+        except BaseException:
+            store.tidy(store.manifest)
+            raise
+        finally:
+            store.close()
+    except BaseException:
+        if new:
+            shutil.rmtree(directory, ignore_errors=True)
+        raise
+    return open_index(directory)
+
+
+class Build:
+    """One build, from the sample to the commit. Its tasks may die: others do the same again."""
+
+    def __init__(
+        self, store: Store, source: Source, task_bytes: int, threads: int | None, progress: Progress | None
+    ) -> None:
+        self.store, self.source, self.threads, self.progress = store, source, threads, progress
+        self.task_bytes = task_bytes
+        self.work = Work(store.directory, ray.put(source))
+
+    def run(self, given: NewIds, attributes: Any, learned: Learn) -> None:
+        """Learn, encode, merge, measure, commit."""
+        n = len(self.source)
+        index, asked = learned(GatheredStream(n, self.source.dimensions, self._gather))
+        known_before = index._fitted().snapshot
+        trained = known_before.trained
+        if trained.dimensions != self.source.dimensions:
+            raise ValueError(
+                f"vectors have {self.source.dimensions} dimensions, the index has {trained.dimensions}"
+            )
+        counted = (
+            given.numbers[0] == 0 and given.numbers[-1] == n - 1 and bool((np.diff(given.numbers) == 1).all())
+        )
+        numbers = None if counted else given.numbers
+        known = None if attributes is None else known_attributes(Snapshot(trained), attributes, given.numbers)
+        encoded, exact = self._encode(trained, asked if len(asked) else None, numbers)
+        segment, entry = self._merge(trained, encoded, given)
+        segment = replace(segment, attributes=known)
+        snapshot = Snapshot(trained, (Part.whole(segment),), known_before.recall)
+        if exact is not None and n > FEW:
+            snapshot = replace(snapshot, recall=self._measure(snapshot, asked, exact, given))
+        self.store.adopt(segment.name, entry)
+        self.store.commit(snapshot, index._settings(), given.kind, int(given.numbers.max()) + 1)
+
+    def _gather(self, numbers: NDArray[np.intp] | None) -> FloatArray:
+        """Rows of the sample, all if there is no number."""
+        tasks = []
+        for rows in self._pieces():
+            wanted = None
+            if numbers is not None:
+                low, high = np.searchsorted(numbers, [rows.start, rows.stop])
+                wanted = numbers[low:high]
+                if high == low:
+                    continue
+            tasks.append(partial(take_task.remote, self.work, rows, wanted))
+        n = len(self.source) if numbers is None else len(numbers)
+        found: FloatArray | None = None
+        first = 0
+        with closing(in_order(tasks)) as parts:
+            for part in parts:
+                if found is None:
+                    found = np.empty((n, part.shape[1]), part.dtype)
+                if part.dtype != found.dtype:
+                    raise ValueError(
+                        f"vectors are of {found.dtype} and {part.dtype}; all must be of one precision"
+                    )
+                found[first : first + len(part)] = part
+                first += len(part)
+        if found is None or first != n:
+            raise ValueError(f"{first} vectors were read for a sample of {n}; did files change meanwhile?")
+        return found
+
+    def _pieces(self, row_bytes: int | None = None) -> list[slice]:
+        """Rows for tasks, a whole number of batches each."""
+        n, batch = len(self.source), batch_rows(self.source.dimensions)
+        row_bytes = row_bytes or 4 * self.source.dimensions
+        cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        rows = min(self.task_bytes // row_bytes, -(-n // (TASKS_A_CPU * cpus)))
+        step = max(1, -(-rows // batch)) * batch
+        return [slice(first, min(first + step, n)) for first in range(0, n, step)]
+
+    def _encode(
+        self, trained: Trained, asked: TuningQueries | None, numbers: Ids | None
+    ) -> tuple[list[Encoded], ExactAnswers | None]:
+        """All vectors as files of rows, and the exact answers among them."""
+        work = replace(self.work, trained=ray.put(trained), asked=ray.put(asked))
+        # Kept vectors are most of a row; codes and all else are not more than as much again.
+        pieces = self._pieces(4 * trained.dimensions + 32)
+        tasks = [
+            partial(encode_task.remote, work, rows, None if numbers is None else numbers[rows])
+            for rows in pieces
+        ]
+        exact: ExactAnswers | None = None
+        parts: list[Encoded | None] = [None] * len(pieces)
+        done = 0
+        with closing(run(tasks)) as results:
+            for number, part in results:
+                if asked is not None and part.found is not None:
+                    before = [] if exact is None else [Found(exact._query, exact._scores, exact._numbers)]
+                    exact = joined_answers(trained, asked, [*before, part.found])
+                parts[number] = replace(part, found=None)
+                done += pieces[number].stop - pieces[number].start
+                if self.progress is not None:
+                    self.progress(done, len(self.source))
+        return [part for part in parts if part is not None], exact
+
+    def _merge(
+        self, trained: Trained, encoded: Sequence[Encoded], given: NewIds, extra: int = 0
+    ) -> tuple[Segment, FileEntry]:
+        """One segment of all files of rows."""
+        name = uuid4().hex
+        frame = placed(
+            frame_of(self.store.directory, name, trained, encoded, given.names), encoded, extra=extra
+        )
+        reserve(frame)
+        shared, model = ray.put(frame), ray.put(trained)
+        entries = [part.entry for part in encoded]
+        row_bytes = max(1, sum(part.entry.bytes for part in encoded) // len(self.source))
+        tasks = [
+            partial(merge_task.remote, shared, model, entries, lists)
+            for lists in ranges_of_lists(frame, max(1, self.task_bytes // row_bytes))
+        ]
+        written: list[Written] = [some for _, some in run(tasks)]
+        entry = finish(frame, encoded, written, given.names)
+        return read_segment(self.store.directory, entry, name, trained), entry
+
+    def _measure(
+        self, snapshot: Snapshot, asked: TuningQueries, exact: ExactAnswers, given: NewIds
+    ) -> RecallCurve:
+        """What searches find, as pcpq.build measures it."""
+        numbers = given.numbers
+        truth = exact.truth().renumbered(numbers)
+        return measure(snapshot, asked.renumbered(numbers), truth, self.threads)
+
+
+def take_rows(work: Work, rows: slice, numbers: NDArray[np.intp] | None) -> FloatArray:
+    """Some rows of the sample."""
+    source: Source = ray.get(work.source)
+    wanted = np.arange(rows.start, rows.stop) if numbers is None else numbers
+    return source.take(wanted, rows.start, rows.stop)
+
+
+def encode_rows(work: Work, rows: slice, ids: Ids | None) -> Encoded:
+    """Some vectors as a file of rows."""
+    source, trained, asked = ray.get([work.source, work.trained, work.asked])
+    return encode_part(work.directory, source, rows, ids, trained, asked)
+
+
+def merge_rows(frame: Any, trained: Any, entries: list[FileEntry], lists: slice) -> Written:
+    """Some lists in their place."""
+    return write_lists(frame, trained, entries, lists)
+
+
+def read_column(source: Any, piece: int, name: str) -> Any:
+    """All values of a column in one piece."""
+    return source.pieces[piece].column(name)
+
+
+def columns_of(source: Source, name: str) -> Any:
+    """A column of all pieces, one after the other."""
+    shared = ray.put(source)
+    tasks = [partial(column_task.remote, shared, piece, name) for piece in range(len(source.pieces))]
+    parts: list[Any] = []
+    for part in in_order(tasks):
+        parts += part.chunks if hasattr(part, "chunks") else [part]
+    return arrow().chunked_array(parts)
+
+
+def learned_from(like: Any, queries: Any, bytes_per_vector: Any, parameters: dict[str, Any]) -> Learn:
+    """Lists and codes, and what is known of searches, of another index."""
+    if queries is not None or bytes_per_vector is not None or parameters:
+        raise ValueError(
+            f"like is {os.fspath(like)}, which settles everything: queries and parameters are not taken"
+        )
+    index = open_index(like)
+    nobody = TuningQueries(
+        np.empty((0, index._fitted().snapshot.trained.dimensions)), np.empty(0, np.int64), "given"
+    )
+    return lambda stream: (index, nobody)
+
+
+def given_ids(source: Source, ids: Any, id_column: str | None) -> Any:
+    """Ids as they were given, or those of a column."""
+    if ids is not None and id_column is not None:
+        raise ValueError(f"ids are given, and id_column is {id_column!r}: give one of them")
+    return ids if id_column is None else values_of(columns_of(source, id_column), id_column)
+
+
+def given_attributes(source: Source, attributes: Any) -> Any:
+    """A table as it was given, or one of columns by name."""
+    named = isinstance(attributes, (list, tuple)) and all(isinstance(name, str) for name in attributes)
+    if not named or not attributes:
+        return attributes
+    return arrow().table({name: columns_of(source, name) for name in attributes})
+
+
+# As Ray has them.
+take_task = ray.remote(max_retries=RETRIES)(take_rows)
+encode_task = ray.remote(max_retries=RETRIES)(encode_rows)
+merge_task = ray.remote(max_retries=RETRIES)(merge_rows)
+column_task = ray.remote(max_retries=RETRIES)(read_column)

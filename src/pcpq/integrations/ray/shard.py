@@ -1,0 +1,228 @@
+"""What an actor does: it holds its slice of one or two generations and searches it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import ray
+from numpy.typing import NDArray
+
+from pcpq.arrays import Float32Array, Ids
+from pcpq.integrations.ray.slices import Candidates, SlicedPart, bounds_of, sliced
+from pcpq.lookup import attributes_of, statistics, vectors_of
+from pcpq.names import as_words, is_id
+from pcpq.recall import RecallCurve
+from pcpq.scan import Allowed, Scores
+from pcpq.search import Bitmap
+from pcpq.snapshot import Snapshot, best_of
+from pcpq.storage.manifest import Manifest, check_of, read_manifest
+from pcpq.storage.store import Store
+from pcpq.trained import Trained
+from pcpq.tuning import measure_index
+
+# Filters whose rows a shard remembers.
+MOST_FILTERS = 16
+
+Key = tuple[int, int]
+
+
+class GenerationGoneError(Exception):
+    """A shard does not hold a generation, or no more."""
+
+
+class Filter(NamedTuple):
+    """Which ids may be found; looked up once by every shard."""
+
+    key: str
+    content: Any  # a list of one reference to (filter, exclude): not sent unless wanted
+    where: str | None
+
+
+class Description(NamedTuple):
+    """What searches have to know of a generation."""
+
+    key: Key
+    manifest: Manifest
+    bounds: Ids
+    trained: Trained
+    recall: RecallCurve | None
+    counts: tuple[int, ...]  # rows that are there, of every part
+
+
+def key_of(manifest: Manifest) -> Key:
+    """What tells generations apart, even of an index that was built anew in its place."""
+    return manifest.generation, check_of({"files": sorted(manifest.files)})
+
+
+@dataclass
+class Loaded:
+    """A slice of a generation."""
+
+    manifest: Manifest
+    snapshot: Snapshot  # all of it, mapped
+    parts: Sequence[SlicedPart]
+    bounds: Ids
+    filters: OrderedDict[str, tuple[Allowed, ...]] = field(default_factory=OrderedDict)
+
+
+class Shard:
+    """Some lists of one directory; which, whoever asks first says."""
+
+    def __init__(self, directory: str, number: int, threads: int) -> None:
+        self.store = Store(Path(directory))
+        self.number, self.threads = number, threads
+        self.loaded: dict[Key, Loaded] = {}
+
+    def newest(self) -> Manifest:
+        """What is on disk."""
+        return read_manifest(self.store.directory)
+
+    def load(self, manifest: Manifest | None, bounds: Ids | int) -> Description:
+        """Hold a generation, the newest if none is named; `bounds` cut it, or so many shards."""
+        if manifest is None:
+            manifest, snapshot = self.store.load()
+        else:
+            known = self.loaded.get(key_of(manifest))
+            if known is not None:
+                return self._described(known)
+            try:
+                snapshot = self.store._snapshot(manifest)
+            except FileNotFoundError as error:
+                raise GenerationGoneError(
+                    f"{error.filename} is gone, and with it {key_of(manifest)}"
+                ) from error
+        if isinstance(bounds, int):
+            bounds = bounds_of(snapshot, bounds)
+        lists = slice(int(bounds[self.number]), int(bounds[self.number + 1]))
+        loaded = Loaded(manifest, snapshot, sliced(snapshot, lists), bounds)
+        self.loaded[key_of(manifest)] = loaded
+        return self._described(loaded)
+
+    def _described(self, loaded: Loaded) -> Description:
+        snapshot = loaded.snapshot
+        counts = tuple(part.count for part in snapshot.parts)
+        key = key_of(loaded.manifest)
+        return Description(key, loaded.manifest, loaded.bounds, snapshot.trained, snapshot.recall, counts)
+
+    def release(self, key: Key) -> None:
+        """Let a generation go."""
+        self.loaded.pop(key, None)
+
+    def allowed(self, key: Key, wanted: Filter) -> tuple[int, ...]:
+        """How many rows of every part a filter leaves here."""
+        return tuple(some.count for some in self._allowed(self._held(key), wanted))
+
+    def candidates(
+        self, key: Key, queries: Float32Array, probes: int, reranks: Sequence[int], wanted: Filter | None
+    ) -> list[Candidates]:
+        """For every part, what searches of the whole may judge."""
+        held = self._held(key)
+        allowed = self._allowed(held, wanted)
+        return [
+            part.candidates(queries, probes, rerank, some, self.threads)
+            for part, rerank, some in zip(held.parts, reranks, allowed, strict=True)
+        ]
+
+    def answers(
+        self,
+        key: Key,
+        queries: Float32Array,
+        k: int,
+        probes: int,
+        reranks: Sequence[int],
+        wanted: Filter | None,
+    ) -> tuple[Scores, Ids]:
+        """The best of all parts; right for the whole where this shard is all of it."""
+        held = self._held(key)
+        found = []
+        for part, rerank, some in zip(held.parts, reranks, self._allowed(held, wanted), strict=True):
+            if some.count:
+                own_k = min(k, some.count)
+                scores, rows = part.segment.search(queries, own_k, probes, rerank, some, self.threads)
+                there = rows >= 0
+                if part.segment.guard is not None:
+                    part.segment.guard.judged(rows[there])
+                found.append((scores, np.where(there, part.ids[np.maximum(rows, 0)], -1)))
+        return best_of(found, len(queries), k)
+
+    def words(self, key: Key, numbers: Ids) -> NDArray[np.object_]:
+        """Words of numbers."""
+        return self._held(key).snapshot.words(numbers)
+
+    def vectors(self, key: Key, ids: Any) -> Float32Array:
+        """As Index.reconstruct."""
+        return vectors_of(self._held(key).snapshot, ids)
+
+    def attributes(self, key: Key, ids: Any) -> Any:
+        """As Index.get."""
+        return attributes_of(self._held(key).snapshot, ids)
+
+    def contains(self, key: Key, some_id: Any) -> bool:
+        """As `in` of Index."""
+        held = self._held(key)
+        if not is_id(some_id, held.manifest.kind):
+            return False
+        return any((rows >= 0).any() for rows in held.snapshot.find([some_id]))
+
+    def statistics(self, key: Key) -> dict[str, Any]:
+        """As Index.stats, of the whole directory."""
+        return statistics(self._held(key).snapshot)
+
+    def measure(self, key: Key, queries: Any, truth: Any, seed: int) -> RecallCurve:
+        """What searches of the whole directory find."""
+        return measure_index(self._held(key).snapshot, queries, truth, seed, self.threads)
+
+    def _held(self, key: Key) -> Loaded:
+        held = self.loaded.get(key)
+        if held is None:
+            raise GenerationGoneError(f"generation {key} is not held")
+        return held
+
+    def _allowed(self, held: Loaded, wanted: Filter | None) -> tuple[Allowed, ...]:
+        """What may be found of every part."""
+        if wanted is None:
+            return tuple(part.everything for part in held.parts)
+        known = held.filters.get(wanted.key)
+        if known is None:
+            only, refused = ray.get(wanted.content[0])
+            known = tuple(self._filtered(held, only, refused, wanted.where))
+            held.filters[wanted.key] = known
+            if len(held.filters) > MOST_FILTERS:
+                held.filters.popitem(last=False)
+        return known
+
+    def _filtered(self, held: Loaded, only: Any, refused: Any, where: str | None) -> list[Allowed]:
+        matching = [None] * len(held.parts) if where is None else held.snapshot.matching(where)
+        found = []
+        for number, (part, rows) in enumerate(zip(held.parts, matching, strict=True)):
+            mask = part.live
+            if only is not None:
+                mask = mask & self._mask(held, number, only)
+            if rows is not None:
+                mask = mask & part.within(rows)
+            if refused is not None:
+                mask = mask & ~self._mask(held, number, refused)
+            found.append(part.only(mask))
+        return found
+
+    def _mask(self, held: Loaded, number: int, ids: NDArray[Any]) -> NDArray[np.uint32]:
+        """The rows of a part that have one of these ids, as far as they are here."""
+        part, whole = held.parts[number], held.snapshot.parts[number].segment
+        if whole.names is not None:
+            rows = whole.find_words(as_words(ids) if ids.size else [])
+            return part.within(rows[rows >= 0])
+        if ids.size and ids.dtype.kind not in "iu":
+            raise ValueError("a filter by str does not suit an index whose ids are int")
+        return part.having(ids)
+
+
+def filter_ids(given: Any) -> Any:
+    """Ids of a filter as they are sent."""
+    if given is None:
+        return None
+    return given.ids if isinstance(given, Bitmap) else Bitmap(given).ids

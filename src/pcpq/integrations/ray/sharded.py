@@ -1,0 +1,380 @@
+"""ShardedIndex: one index, or several of the same training, on many nodes."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+from uuid import uuid4
+
+import numpy as np
+import ray
+from numpy.typing import NDArray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from pcpq.arrays import Float32Array
+from pcpq.integrations.ray.replicas import Question, Replicas
+from pcpq.integrations.ray.shard import (
+    MOST_FILTERS,
+    Description,
+    Filter,
+    GenerationGoneError,
+    Shard,
+    filter_ids,
+    key_of,
+)
+from pcpq.integrations.ray.view import Directory, Patience, View
+from pcpq.integrations.ray.writing import Writers
+from pcpq.quantizers.options import whole_number
+from pcpq.recall import FEW, check_target
+from pcpq.search import Bitmap, Result, as_returned, ask, find, find_range, range_bound
+
+# Times that a query begins anew because a generation went away under it.
+MOST_TRIES = 10
+# Calls that an actor works on at once, so that a long one does not hold up the others.
+CONCURRENCY = 8
+
+Found = TypeVar("Found")
+
+
+class PartialResult(NamedTuple):
+    """An answer from the shards that are left, and which are not among them."""
+
+    scores: Float32Array
+    ids: NDArray[Any]
+    missing: tuple[str, ...]
+
+
+class ShardedIndex:
+    """An index whose lists are spread over actors; answers are those of `pcpq.open` of the same directory.
+
+    Any number of threads may search. A handle that is sent to another process searches with the same actors.
+    """
+
+    def __init__(self, directories: Sequence[Directory], patience: Patience, options: dict[str, Any]) -> None:
+        self._directories, self._patience, self._options = list(directories), patience, options
+        self._writers = Writers(self._directories, options)
+        self._start()
+        self._owner = True
+
+    def _start(self) -> None:
+        self._refreshing = threading.Lock()
+        self._filters: dict[int, tuple[Any, Filter]] = {}
+        self._view: View | None = None
+        self._view = self._newest()
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        shards: int | None = None,
+        replicas: int = 1,
+        *,
+        threads: int = 1,
+        num_cpus: float = 1.0,
+        patience: float = 30.0,
+        options: dict[str, Any] | None = None,
+    ) -> ShardedIndex:
+        """Start actors on the nodes of the cluster and let each open its lists.
+
+        Parameters
+        ----------
+        path : the directory of an index, which all nodes see; or several directories that were trained
+            together, which are searched as one index
+        shards : parts of every directory, by lists; None: one a node, or one a directory if there are several
+        replicas : actors of every shard, on different nodes as far as there are any
+        threads, num_cpus : of every actor
+        patience : seconds for which a shard that does not answer is asked again, before that is an error
+        options : for `Shard.options` of Ray, such as resources
+        """
+        paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+        nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0)]
+        if not paths or not nodes:
+            raise ValueError(f"{len(paths)} directories on {len(nodes)} nodes: there must be one of each")
+        whole_number("replicas", replicas, 1, 1 << 16)
+        shards = (len(nodes) if len(paths) == 1 else 1) if shards is None else shards
+        whole_number("shards", shards, 1, 1 << 16)
+        given = {"num_cpus": num_cpus, "max_concurrency": CONCURRENCY} | (options or {})
+        remote = ray.remote(Shard)
+        directories, turn = [], 0
+        for one in paths:
+            place, held = os.path.abspath(os.fspath(one)), []
+            for number in range(shards):
+                actors = []
+                for replica in range(replicas):
+                    # Soft: where a node is gone, its actors begin anew elsewhere.
+                    node = NodeAffinitySchedulingStrategy(nodes[(turn + replica) % len(nodes)], soft=True)
+                    actor = remote.options(max_restarts=-1, scheduling_strategy=node, **given)
+                    actors.append(actor.remote(place, number, threads))
+                held.append(Replicas(f"{place}, shard {number}", actors))
+                turn += 1
+            directories.append(Directory(place, held))
+        try:
+            return cls(directories, Patience(patience), {"num_cpus": 0})
+        except BaseException:
+            for directory in directories:
+                stop(directory)
+            raise
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: the same actors, a view of its own."""
+        return {"directories": self._directories, "patience": self._patience, "options": self._options}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Closing this one leaves the actors alone."""
+        self._directories, self._patience, self._options = (
+            state["directories"],
+            state["patience"],
+            state["options"],
+        )
+        self._writers = Writers(self._directories, self._options)
+        self._start()
+        self._owner = False
+
+    @property
+    def metric(self) -> str:
+        """As that of Index."""
+        return self._fitted().trained.metric
+
+    @property
+    def generation(self) -> tuple[int, ...]:
+        """That searches see now, of every directory."""
+        return tuple(key[0] for key in self._fitted().keys)
+
+    def search(
+        self,
+        queries: Any,
+        k: int = 10,
+        *,
+        target_recall: float | None = None,
+        probes: int | None = None,
+        rerank: int | None = None,
+        filter: Any = None,
+        exclude: Any = None,
+        where: str | None = None,
+        partial: bool = False,
+    ) -> Any:
+        """The k best vectors for each query, as Index.search has them.
+
+        Unless `partial`, a shard that is gone is a ShardLostError; if so, the answer is a PartialResult from
+        the others that names it.
+        """
+        single = np.ndim(queries) == 1
+        check_target(target_recall, probes)
+        wanted = self._filter(filter, exclude, where)
+
+        def search(view: View) -> Any:
+            if target_recall is not None and view.recall is None and len(view) > FEW:
+                seed = view.descriptions[0].manifest.settings.get("seed", 0)
+                view.recall = view.ask_one(0, "measure", None, None, seed)
+            asked = ask(view.trained, queries)
+            allowed = view.allowed(wanted, partial)
+            plan = view.plan(k, probes, rerank, target_recall, allowed, wanted is not None)
+            searching: Any = view.searching(wanted, partial)
+            scores, numbers = find(searching, asked, plan)
+            found = Result(as_returned(view.trained, scores, asked.unit), view.words(numbers))
+            return Result(found.scores[0], found.ids[0]) if single else found
+
+        return self._told(search, partial)
+
+    def search_range(
+        self,
+        queries: Any,
+        *,
+        min_score: float | None = None,
+        max_distance: float | None = None,
+        probes: int | None = None,
+        filter: Any = None,
+        exclude: Any = None,
+        where: str | None = None,
+    ) -> tuple[NDArray[np.int64], Float32Array, NDArray[Any]]:
+        """All vectors in a range, as Index.search_range has them."""
+        bound, wanted = range_bound(self.metric, min_score, max_distance), self._filter(filter, exclude, where)
+
+        def search(view: View) -> Any:
+            asked = ask(view.trained, queries)
+            plan = view.range_plan(probes, view.allowed(wanted, False), wanted is not None)
+            searching: Any = view.searching(wanted, False)
+            least = bound / (view.trained.unit * asked.unit)
+            limits, scores, numbers = find_range(searching, asked, plan, least)
+            return limits, as_returned(view.trained, scores, asked.unit), view.words(numbers)
+
+        found: tuple[NDArray[np.int64], Float32Array, NDArray[Any]] = self._on_one_generation(search)
+        return found
+
+    def reconstruct(self, ids: Any) -> Float32Array:
+        """As Index.reconstruct; of an index in one directory."""
+        found: Float32Array = self._ask_all("vectors", ids)
+        return found
+
+    def get(self, ids: Any) -> Any:
+        """As Index.get; of an index in one directory."""
+        return self._ask_all("attributes", ids)
+
+    def stats(self) -> list[dict[str, Any]]:
+        """As Index.stats, of every directory."""
+        found: list[dict[str, Any]] = self._on_one_generation(
+            lambda view: [view.ask_one(place, "statistics") for place in range(len(self._directories))]
+        )
+        return found
+
+    def __len__(self) -> int:
+        return len(self._fitted())
+
+    def __contains__(self, some_id: Any) -> bool:
+        found: bool = self._on_one_generation(
+            lambda view: any(
+                view.ask_one(place, "contains", some_id) for place in range(len(self._directories))
+            )
+        )
+        return found
+
+    def add(self, vectors: Any, ids: Any = None, *, attributes: Any = None) -> NDArray[Any]:
+        """As Index.add; found, and lasting, after `commit`."""
+        return self._writers.add(vectors, ids, attributes)
+
+    def upsert(self, vectors: Any, ids: Any, *, attributes: Any = None) -> NDArray[Any]:
+        """As Index.upsert; found, and lasting, after `commit`."""
+        return self._writers.upsert(vectors, ids, attributes)
+
+    def remove(self, ids: Any) -> int:
+        """As Index.remove; gone after `commit`."""
+        return self._writers.remove(ids)
+
+    def commit(self) -> None:
+        """Make changes last, and let searches see them; every directory has its own commit."""
+        self._writers.commit()
+        self.refresh()
+
+    def refresh(self) -> bool:
+        """Go on to the newest generation on disk; whether there was one. Searches go on meanwhile."""
+        with self._refreshing:
+            before = self._fitted()
+            after = self._newest()
+            if after.keys == before.keys:
+                return False
+            self._view = after
+        old = [key for key in before.keys if key not in after.keys]
+        before.retire(lambda: self._release(before, old))
+        return True
+
+    def close(self) -> None:
+        """Let the actors go, unless they are somebody else's; what was not committed is gone."""
+        self._writers.close()
+        if self._view is not None and self._owner:
+            for directory in self._directories:
+                stop(directory)
+        self._view = None
+
+    def __enter__(self) -> ShardedIndex:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        shards = sum(len(directory.shards) for directory in self._directories)
+        count = "closed" if self._view is None else f"{len(self)} vectors"
+        return f"ShardedIndex({', '.join(one.path for one in self._directories)}: {shards} shards, {count})"
+
+    def _fitted(self) -> View:
+        view = self._view
+        if view is None:
+            raise ValueError("this ShardedIndex is closed; open it again")
+        return view
+
+    def _on_one_generation(self, search: Callable[[View], Any]) -> Any:
+        """Search one generation; if it is gone from the disk and from a shard, the next one, from the start."""
+        for number in range(MOST_TRIES):
+            with self._fitted().used() as view:
+                try:
+                    return search(view)
+                except GenerationGoneError:
+                    if number == MOST_TRIES - 1:
+                        raise
+            self.refresh()
+        raise AssertionError("no try was the last")
+
+    def _told(self, search: Callable[[View], Any], partial: bool) -> Any:
+        missing: set[str] = set()
+
+        def remember(view: View) -> Any:
+            view.lost.clear()
+            found = search(view)
+            missing.update(view.lost)
+            return found
+
+        found = self._on_one_generation(remember)
+        return PartialResult(found.scores, found.ids, tuple(sorted(missing))) if partial else found
+
+    def _ask_all(self, method: str, *arguments: Any) -> Any:
+        if len(self._directories) > 1:
+            raise ValueError(f"{len(self._directories)} directories; open one of them to ask for its {method}")
+        return self._on_one_generation(lambda view: view.ask_one(0, method, *arguments))
+
+    def _filter(self, only: Any, refused: Any, where: str | None) -> Filter | None:
+        """What is sent to shards; that of a Bitmap once."""
+        if only is None and refused is None and where is None:
+            return None
+        content = (filter_ids(only), filter_ids(refused))
+        kept = isinstance(only, Bitmap) and refused is None and where is None
+        if kept and id(only) in self._filters and self._filters[id(only)][0] is only:
+            return self._filters[id(only)][1]
+        made = Filter(uuid4().hex, [ray.put(content)], where)
+        if kept:
+            self._filters[id(only)] = (only, made)
+            if len(self._filters) > MOST_FILTERS:
+                self._filters.pop(next(iter(self._filters)))
+        return made
+
+    def _newest(self) -> View:
+        """All shards on the newest generation of every directory, as far as they answer."""
+        for _ in range(MOST_TRIES):
+            try:
+                found = [self._loaded(place) for place in range(len(self._directories))]
+                return View(self._directories, found, self._patience)
+            except GenerationGoneError:
+                time.sleep(0.05)
+        raise GenerationGoneError("generations go away faster than they are opened")
+
+    def _loaded(self, place: int) -> Description:
+        """One shard reads the manifest and cuts the lists; the others follow it."""
+        directory, view = self._directories[place], self._view
+        bounds: Any = len(directory.shards)
+        manifest = None
+        if view is not None:
+            manifest = self._anyone(directory, lambda actor: actor.newest.remote())
+            before = view.descriptions[place]
+            if key_of(manifest) == before.key:
+                return before
+            if manifest.trained == before.manifest.trained:  # a shard keeps its lists
+                bounds = before.bounds
+        first: Description = self._anyone(directory, lambda actor: actor.load.remote(manifest, bounds))
+        everyone = [actor for replicas in directory.shards for actor in replicas.actors]
+        # Who does not follow now, follows when it is asked.
+        ray.wait(
+            [actor.load.remote(first.manifest, first.bounds) for actor in everyone],
+            num_returns=len(everyone),
+            timeout=self._patience.all,
+        )
+        return first
+
+    def _anyone(self, directory: Directory, ask: Callable[[Any], Any]) -> Any:
+        replicas = Replicas(directory.path, [actor for one in directory.shards for actor in one.actors])
+        return Question(replicas, ask, ask).answer(self._patience.all, self._patience.one)
+
+    def _release(self, view: View, keys: Sequence[Any]) -> None:
+        for directory, key in zip(view.directories, view.keys, strict=True):
+            if key in keys:
+                for replicas in directory.shards:
+                    for actor in replicas.actors:
+                        actor.release.remote(key)
+
+
+def stop(directory: Directory) -> None:
+    """End all actors of a directory."""
+    for replicas in directory.shards:
+        for actor in replicas.actors:
+            ray.kill(actor)

@@ -1,0 +1,217 @@
+"""Some lists of an index, and nothing else of it: lists lie one after the other, and so do those of a shard.
+
+A slice is a segment whose other lists are empty. It ranks all lists as the whole does and scans its own; what
+it finds has the scores, by code and in the end, and the row numbers that the whole would give it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq.arrays import Float32Array, Ids, slices
+from pcpq.packing import BLOCK, Blocks
+from pcpq.parallel import available_threads, map_threads
+from pcpq.rows import Spread
+from pcpq.scan import QUERIES_TOGETHER, Allowed, Scores, Segment
+from pcpq.snapshot import Part, Snapshot
+from pcpq.storage.objects import guard_of
+
+# What the scan thinks of nothing.
+NOTHING = np.iinfo(np.int32).min
+
+
+class Candidates(NamedTuple):
+    """The best rows of a slice by their codes, in no order: (n, c) each."""
+
+    codes: NDArray[np.int32]  # what the scan thinks of them, larger is better
+    rows: Ids  # their numbers in the whole segment, -1 for none
+    ids: Ids
+    scores: Scores  # as judged
+
+    def of(self, queries: slice | NDArray[Any]) -> Candidates:
+        """Those of some queries."""
+        return Candidates(self.codes[queries], self.rows[queries], self.ids[queries], self.scores[queries])
+
+
+def bounds_of(snapshot: Snapshot, shards: int) -> Ids:
+    """(shards + 1,) where lists are cut so that every shard has about as many rows."""
+    n_lists = len(snapshot.trained.partition)
+    counts = np.zeros(n_lists, np.int64)
+    for part in snapshot.parts:
+        counts += np.diff(part.segment.blocks.rows)
+    ends = np.cumsum(counts)
+    goals = ends[-1] * np.arange(1, shards) / shards
+    cuts = np.searchsorted(ends, goals, side="left") + 1 if ends[-1] else np.zeros(shards - 1, np.int64)
+    return np.concatenate([[0], np.minimum(cuts, n_lists), [n_lists]]).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class WholeSpread:
+    """The spread of a whole segment, whatever lists are left: searches guess by it, and round as it says."""
+
+    spread: Spread
+    counts: Ids
+
+    @property
+    def reach(self) -> float:
+        """No decoded row is longer."""
+        return self.spread.reach
+
+    @property
+    def residuals(self) -> float:
+        """Of all rows."""
+        return self.spread.residuals
+
+    @property
+    def sums(self) -> NDArray[np.float64]:
+        """Of all rows."""
+        return self.spread.sums
+
+    def shapes(self, counts: Ids, dimensions: int) -> Float32Array:
+        """As those of the whole."""
+        return self.spread.shapes(self.counts, dimensions)
+
+
+class SliceChecks:
+    """What a slice looks at before it answers: its lists, and the pages of kept vectors that it judged by."""
+
+    def __init__(self, native: Any, whole: Any, first: int, count: int) -> None:
+        self.native, self._whole, self._first = native, whole, first
+        self._seen = np.zeros(count, bool)
+
+    def judged(self, rows: Ids) -> None:
+        """Rows of the slice that candidates were judged by."""
+        new = rows[~self._seen[rows]]
+        if len(new):
+            new = np.unique(new)
+            self._whole.rows(new + self._first)
+            self._seen[new] = True
+
+    def ids(self) -> None:
+        """All ids of its lists."""
+        self.native.check_all()
+
+    def everything(self) -> None:
+        """All of its lists."""
+        self.native.check_all()
+
+
+class SlicedPart:
+    """Some lists of a part."""
+
+    def __init__(self, part: Part, lists: slice) -> None:
+        whole, blocks = part.segment, part.segment.blocks
+        n_lists = len(blocks.rows) - 1
+        first, last = int(blocks.rows[lists.start]), int(blocks.rows[lists.stop])
+        first_block = int(blocks.places[lists.start]) // BLOCK
+        end = (
+            int(blocks.places[lists.stop - 1]) + last - int(blocks.rows[lists.stop - 1]) if last > first else 0
+        )
+        end_block = max(first_block, -(-end // BLOCK))
+        rows = np.clip(blocks.rows - first, 0, last - first)
+        places = np.clip(blocks.places - BLOCK * first_block, 0, BLOCK * (end_block - first_block))
+        places[: lists.start] = 0
+        places[lists.stop :] = BLOCK * (end_block - first_block)
+        some, some_blocks = slice(first, last), slice(first_block, end_block)
+        packed = whole.packed
+        columns: dict[str, Any] = {
+            name: None if column is None else column[some]
+            for name, column in (
+                ("gains", whole.gains),
+                ("biases", whole.biases),
+                ("kept", whole.kept),
+                ("units", whole.units),
+                ("ids", whole.ids),
+            )
+        }
+        spread: Any = WholeSpread(whole.spread, np.diff(blocks.rows))
+        own = replace(
+            whole,
+            blocks=Blocks(rows, places),
+            packed=packed._replace(
+                blocks=packed.blocks[some if packed.loose else some_blocks],
+                scales=None if packed.scales is None else packed.scales[some],
+                biases=None if packed.biases is None else packed.biases[some],
+            ),
+            spread=spread,
+            names=None,
+            attributes=None,
+            guard=None,
+            **columns,
+        )
+        self.first, self.ids = first, own.ids
+        guard = None
+        if whole.guard is not None and last > first:
+            checks = np.zeros(n_lists, np.uint32)
+            checks[lists] = whole.guard.list_checks[lists]
+            bare = replace(own, kept=np.empty((last - first, 0), np.uint8))
+            native = guard_of(bare, str(whole.guard.path), last - first, checks, np.zeros(1, np.uint32))
+            guard = SliceChecks(native, whole.guard, first, last - first)
+        # Searches number rows, not ids: of equal candidates the lower row comes first.
+        self.segment: Segment = replace(own, ids=np.arange(last - first), guard=guard)
+        self.live = self.segment.every_row
+        if part.live is not None:
+            self.live = self.live & part.live[some_blocks]
+        self.all_live = part.live is None
+        self.share = part.count / max(len(whole), 1)
+
+    def __len__(self) -> int:
+        return len(self.segment)
+
+    @property
+    def everything(self) -> Allowed:
+        """All of its rows that are there."""
+        if self.all_live:
+            return Allowed(len(self))
+        return self.only(self.live, self.share)
+
+    def only(self, mask: NDArray[np.uint32], share: float = 0.0) -> Allowed:
+        """What a mask leaves of them."""
+        both = mask & self.live
+        return Allowed(int(np.unpackbits(both.view(np.uint8)).sum()), both, share)
+
+    def within(self, rows: NDArray[np.intp]) -> NDArray[np.uint32]:
+        """The mask of rows of the whole segment, as far as they are here."""
+        chosen = np.zeros(len(self), bool)
+        here = rows[(rows >= self.first) & (rows < self.first + len(self))]
+        chosen[here - self.first] = True
+        return self.segment.blocks.mask(chosen)
+
+    def having(self, numbers: NDArray[Any]) -> NDArray[np.uint32]:
+        """The mask of rows with one of these numbers."""
+        if self.segment.guard is not None:
+            self.segment.guard.ids()
+        return self.segment.blocks.mask(np.isin(self.ids, numbers))
+
+    def candidates(
+        self, queries: Float32Array, probes: int, rerank: int, allowed: Allowed, threads: int | None
+    ) -> Candidates:
+        """The best `rerank` rows by their codes, or all there are, judged."""
+        n, count = len(queries), min(rerank, allowed.count)
+        shape = (n, count)
+        codes, found = np.full(shape, NOTHING, np.int32), np.full(shape, -1, np.int64)
+        scores = np.full(shape, -np.inf)
+        if count == 0:
+            return Candidates(codes, found, found, scores)
+        native = self.segment.searcher.search
+
+        def search(some: slice) -> None:
+            out = (found[some], scores[some], allowed.mask, allowed.share)
+            native(queries[some], probes, count, *out, out_scanned=codes[some])
+
+        map_threads(search, slices(n, min(QUERIES_TOGETHER, -(-n // available_threads(threads)))), threads)
+        there = found >= 0
+        if self.segment.guard is not None:
+            self.segment.guard.judged(found[there])
+        ids = np.where(there, self.ids[np.maximum(found, 0)], -1)
+        return Candidates(codes, np.where(there, found + self.first, -1), ids, scores)
+
+
+def sliced(snapshot: Snapshot, lists: slice) -> Sequence[SlicedPart]:
+    """Some lists of all parts."""
+    return tuple(SlicedPart(part, lists) for part in snapshot.parts)

@@ -1,0 +1,287 @@
+"""One generation of an index in many hands. It searches as a snapshot does; what it finds is the same."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq.arrays import Float32Array, Ids
+from pcpq.integrations.ray.answers import judged_best
+from pcpq.integrations.ray.replicas import Question, Replicas, ShardLostError
+from pcpq.integrations.ray.shard import Description, Filter
+from pcpq.quantizers.options import whole_number
+from pcpq.recall import FEW, RESULTS, RecallCurve, check_target
+from pcpq.scan import Allowed, Scores
+from pcpq.search import Plan, settings_for
+from pcpq.snapshot import best_of
+
+# Queries of a batch that are worth another replica's time.
+QUERIES_A_REPLICA = 64
+# At most so many go at once: where shards are merged, candidates of all of them come back.
+QUERIES_A_CALL, MERGED_A_CALL = 8192, 1024
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds: for which replicas of a shard are asked, and for which one of them may think."""
+
+    all: float = 30.0
+    one: float = 60.0
+
+
+class Directory:
+    """The shards of one directory."""
+
+    def __init__(self, path: str, shards: Sequence[Replicas]) -> None:
+        self.path, self.shards = path, list(shards)
+
+
+class View:
+    """What searches see: the same generation of every directory, whoever is asked."""
+
+    def __init__(
+        self, directories: Sequence[Directory], descriptions: Sequence[Description], patience: Patience
+    ) -> None:
+        first = descriptions[0]
+        for directory, other in zip(directories, descriptions, strict=True):
+            one, same = first.manifest.trained, other.manifest.trained
+            if (one.bytes, one.check) != (same.bytes, same.check):
+                raise ValueError(f"{directory.path} was not trained together with {directories[0].path}")
+        self.directories, self.descriptions, self.patience = directories, descriptions, patience
+        self.trained = first.trained
+        self.recall: RecallCurve | None = first.recall
+        self.choices: dict[Any, Any] = {}
+        self.counts = [count for one in descriptions for count in one.counts]
+        kinds = {one.manifest.kind for one in descriptions} - {None}
+        self.kind = next(iter(kinds), None)
+        self.missing: threading.local = threading.local()
+        self._users, self._lock = 0, threading.Lock()
+        self._after: Callable[[], None] | None = None
+
+    def __len__(self) -> int:
+        return sum(self.counts)
+
+    @property
+    def keys(self) -> tuple[Any, ...]:
+        """What tells it from other generations."""
+        return tuple(one.key for one in self.descriptions)
+
+    @contextmanager
+    def used(self) -> Iterator[View]:
+        """While somebody searches, shards hold it."""
+        with self._lock:
+            self._users += 1
+        try:
+            yield self
+        finally:
+            with self._lock:
+                self._users -= 1
+                after = self._after if self._users == 0 else None
+            if after is not None:
+                after()
+
+    def retire(self, after: Callable[[], None]) -> None:
+        """Do something when nobody searches it any more."""
+        with self._lock:
+            self._after = after
+            now = self._users == 0
+        if now:
+            after()
+
+    def question(self, place: int, shard: int, method: str, *arguments: Any) -> Question:
+        """Ask a shard of a directory for something about this generation."""
+        one, replicas = self.descriptions[place], self.directories[place].shards[shard]
+        manifest, bounds = one.manifest, one.bounds
+
+        def ask(actor: Any) -> Any:
+            return getattr(actor, method).remote(one.key, *arguments)
+
+        return Question(replicas, ask, lambda actor: actor.load.remote(manifest, bounds))
+
+    def answer(self, question: Question) -> Any:
+        """Of whoever answers."""
+        return question.answer(self.patience.all, self.patience.one)
+
+    def ask_one(self, place: int, method: str, *arguments: Any) -> Any:
+        """Anything that every shard of a directory knows: the first that answers."""
+        shards = range(len(self.directories[place].shards))
+        for number in shards:
+            try:
+                return self.answer(self.question(place, number, method, *arguments))
+            except ShardLostError:
+                if number == shards[-1]:
+                    raise
+        raise AssertionError("a directory without shards")
+
+    def fan(self, ask: Callable[[int, int], Question], partial: bool) -> list[list[Any]]:
+        """Answers of all shards of every directory, None where one is lost and that is allowed."""
+        questions = [
+            [ask(place, shard) for shard in range(len(directory.shards))]
+            for place, directory in enumerate(self.directories)
+        ]
+        found: list[list[Any]] = []
+        for some in questions:
+            answers: list[Any] = []
+            for question in some:
+                if partial and question.replicas.name in self.lost:  # waited for once in this search
+                    answers.append(None)
+                    continue
+                try:
+                    answers.append(self.answer(question))
+                except ShardLostError:
+                    if not partial:
+                        raise
+                    self.lost.add(question.replicas.name)
+                    answers.append(None)
+            found.append(answers)
+        return found
+
+    @property
+    def lost(self) -> set[str]:
+        """Shards that did not answer this thread's search."""
+        if not hasattr(self.missing, "names"):
+            self.missing.names = set()
+        names: set[str] = self.missing.names
+        return names
+
+    def allowed(self, wanted: Filter | None, partial: bool) -> tuple[Allowed, ...]:
+        """How many rows of every part may be found."""
+        if wanted is None:
+            return tuple(Allowed(count) for count in self.counts)
+        counts: list[int] = []
+        for place, answers in enumerate(self.fan(lambda i, s: self.question(i, s, "allowed", wanted), partial)):
+            total = np.zeros(len(self.descriptions[place].counts), np.int64)
+            for some in answers:
+                total += 0 if some is None else np.array(some, np.int64)
+            counts += total.tolist()
+        return tuple(Allowed(count) for count in counts)
+
+    def searching(self, wanted: Filter | None, partial: bool) -> Searching:
+        """To be searched under a filter."""
+        return Searching(self, wanted, partial)
+
+    def plan(
+        self,
+        k: int,
+        probes: int | None,
+        rerank: int | None,
+        target: float | None,
+        allowed: tuple[Allowed, ...],
+        filtered: bool,
+    ) -> Plan:
+        """As search.make_plan, which knows one snapshot, has it."""
+        k = whole_number("k", k, 1, 1 << 30)
+        if probes is not None:
+            probes = whole_number("probes", probes, 1, 1 << 30)
+        if rerank is not None:
+            rerank = whole_number("rerank", rerank, 1, 1 << 34)
+        check_target(target, probes)
+        view: Any = self
+        n_lists, n_allowed = len(self.trained.partition), sum(some.count for some in allowed)
+        if (len(self) <= FEW and probes is None) or (filtered and n_allowed <= FEW):
+            probes, rerank = n_lists, n_allowed if rerank is None else rerank
+        elif probes is None:
+            probes, rerank = settings_for(view, k, rerank, target, n_allowed / max(len(self), 1))
+        judged = rerank if rerank is not None else max(100, 10 * k)
+        return Plan(k, probes, min(max(judged, k), n_allowed), allowed, n_allowed, None)
+
+    def range_plan(self, probes: int | None, allowed: tuple[Allowed, ...], filtered: bool) -> Plan:
+        """As search.range_plan."""
+        view: Any = self
+        if probes is None and len(self) > FEW:
+            probes, _ = settings_for(view, RESULTS[-1], None, None, 1.0)
+        return self.plan(1, probes, None, None, allowed, filtered)
+
+    def words(self, numbers: Ids) -> NDArray[Any]:
+        """Numbers that a search found, or their words."""
+        if self.kind != "str":
+            return numbers
+        found: NDArray[Any] = np.full(numbers.shape, None, object)
+        for place in range(len(self.directories)):
+            words = self.ask_one(place, "words", numbers)
+            known = words != None  # noqa: E711  (of each)
+            found[known] = words[known]
+        return found
+
+
+class Searching:
+    """A view under a filter, in the place of a Snapshot: search.find and search.find_range go on from here."""
+
+    def __init__(self, view: View, wanted: Filter | None, partial: bool) -> None:
+        self.view, self.wanted, self.partial = view, wanted, partial
+        self.trained = view.trained
+
+    def search(
+        self,
+        queries: Float32Array,
+        k: int,
+        probes: int,
+        rerank: int,
+        allowed: Sequence[Allowed],
+        threads: int | None,
+        counts: Any = None,
+        seconds: Any = None,
+    ) -> tuple[Scores, Ids]:
+        """As Snapshot.search: the best of every part, judged as if it were searched as a whole."""
+        view = self.view
+        many = max(len(replicas.actors) for one in view.directories for replicas in one.shards)
+        groups = max(1, min(many, len(queries) // QUERIES_A_REPLICA))
+        merged = any(len(one.shards) > 1 for one in view.directories)
+        step = min(-(-len(queries) // groups), MERGED_A_CALL if merged else QUERIES_A_CALL)
+        some = [queries[first : first + step] for first in range(0, len(queries), step)]
+        asked = [self._ask(part, k, probes, rerank, allowed) for part in some]
+        found = [
+            self._collect(part, questions, k, rerank, allowed)
+            for part, questions in zip(some, asked, strict=True)
+        ]
+        return np.concatenate([one[0] for one in found]), np.concatenate([one[1] for one in found])
+
+    def _ask(
+        self, queries: Float32Array, k: int, probes: int, rerank: int, allowed: Sequence[Allowed]
+    ) -> list[list[Question]]:
+        """Questions to all shards, on their way at once."""
+        view, first, questions = self.view, 0, []
+        for place, directory in enumerate(view.directories):
+            count = len(view.descriptions[place].counts)
+            reranks = [min(rerank, some.count) for some in allowed[first : first + count]]
+            first += count
+            if len(directory.shards) == 1:
+                arguments: tuple[Any, ...] = ("answers", queries, k, probes, reranks, self.wanted)
+            else:
+                arguments = ("candidates", queries, probes, reranks, self.wanted)
+            questions.append(
+                [view.question(place, shard, *arguments) for shard in range(len(directory.shards))]
+            )
+        return questions
+
+    def _collect(
+        self,
+        queries: Float32Array,
+        questions: list[list[Question]],
+        k: int,
+        rerank: int,
+        allowed: Sequence[Allowed],
+    ) -> tuple[Scores, Ids]:
+        """Answers of all shards to answers."""
+        view, first, found = self.view, 0, []
+        answers = view.fan(lambda place, shard: questions[place][shard], self.partial)
+        for place, some in enumerate(answers):
+            count = len(view.descriptions[place].counts)
+            own, first = allowed[first : first + count], first + count
+            there = [one for one in some if one is not None]
+            if not there:
+                continue
+            if len(some) == 1:
+                found.append(there[0])
+                continue
+            for part, limit in enumerate(own):
+                if limit.count:
+                    candidates = [one[part] for one in there]
+                    found.append(judged_best(candidates, min(k, limit.count), min(rerank, limit.count)))
+        return best_of(found, len(queries), k)

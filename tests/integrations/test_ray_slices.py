@@ -1,0 +1,129 @@
+"""Slices of an index by lists: together they find what the whole finds, bit for bit. No cluster is needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import ray_nodes  # noqa: F401  (before Ray, for which it sets variables)
+
+import pcpq
+
+pytest.importorskip("ray")
+
+from pcpq.integrations.ray.answers import best_by_score, judged_best
+from pcpq.integrations.ray.slices import bounds_of, sliced
+
+CONFIGURATIONS = {
+    "plain codes": {"metric": "dot"},
+    "unit length": {"metric": "cosine", "keep": "int8"},
+    "distances": {"metric": "euclidean", "keep": "float32"},
+    "scaled codes": {"metric": "dot", "keep": None},
+    "distances by codes": {"metric": "euclidean", "keep": None},
+    "loose codes": {"metric": "dot", "quantizer": pcpq.PQ(section_size=4, n_centers=32), "keep": "float16"},
+    "exact scales": {"metric": "dot", "quantizer": pcpq.PCPQ(section_size=4, n_centers=8), "keep": None},
+    "a codebook a list": {"metric": "dot", "codebooks": "per_list", "n_lists": 12},
+    "rotated": {"metric": "dot", "rotation": "random"},
+    "lists that share blocks": {"metric": "dot", "n_lists": 600},
+}
+
+
+def of_slices(snapshot, shards, queries, k, probes, rerank):
+    """What all slices find together, of every part."""
+    bounds = bounds_of(snapshot, shards)
+    found = []
+    parts = [sliced(snapshot, slice(int(a), int(b))) for a, b in pairwise(bounds)]
+    for number, part in enumerate(snapshot.parts):
+        count = min(rerank, part.count)
+        candidates = [
+            one[number].candidates(queries, probes, count, one[number].everything, 1) for one in parts
+        ]
+        found.append(judged_best(candidates, min(k, part.count), count))
+    return found
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.parametrize("stored", [False, True])
+def test_slices_find_what_the_whole_finds(name, stored, clustered_vectors, tmp_path):
+    generator = np.random.default_rng(3)
+    index = pcpq.build(clustered_vectors, **CONFIGURATIONS[name])
+    index.remove(np.arange(0, 300, 3))
+    index.add(clustered_vectors[:90] * np.float32(0.9))  # a part of its own
+    if stored:
+        index.save(tmp_path / "index")
+        index = pcpq.open(tmp_path / "index")
+    snapshot = index._fitted().snapshot
+    assert len(snapshot.parts) == 2
+    queries = generator.normal(size=(40, 24)).astype(np.float32)
+    if index.metric == "cosine":
+        queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+    for shards, k, probes, rerank in ((1, 5, 4, 20), (2, 10, 6, 10), (3, 1, 12, 60), (7, 30, 3, 31)):
+        found = of_slices(snapshot, shards, queries, k, probes, rerank)
+        for part, (scores, ids) in zip(snapshot.parts, found, strict=True):
+            count = min(rerank, part.count)
+            expected = part.segment.search(queries, min(k, part.count), probes, count, part.everything, 1)
+            np.testing.assert_array_equal(scores, expected[0])
+            np.testing.assert_array_equal(ids, expected[1])
+
+
+def test_equal_vectors_are_cut_as_the_whole_cuts_them():
+    """Codes that tie at the last candidate: the lower row is judged, wherever it is."""
+    rows = np.repeat(np.eye(8, dtype=np.float32), 400, axis=0)
+    index = pcpq.build(rows, metric="dot", n_lists=24)
+    snapshot = index._fitted().snapshot
+    queries = np.random.default_rng(5).normal(size=(20, 8)).astype(np.float32)
+    ((scores, ids),) = of_slices(snapshot, 4, queries, 10, 24, 25)
+    part = snapshot.parts[0]
+    expected = part.segment.search(queries, 10, 24, 25, part.everything, 1)
+    np.testing.assert_array_equal(scores, expected[0])
+    np.testing.assert_array_equal(ids, expected[1])
+
+
+def test_slices_have_all_rows_once_and_about_equally_many(clustered_vectors):
+    snapshot = pcpq.build(clustered_vectors, metric="dot")._fitted().snapshot
+    bounds = bounds_of(snapshot, 4)
+    ids = [sliced(snapshot, slice(int(a), int(b)))[0].ids for a, b in pairwise(bounds)]
+    assert np.array_equal(np.sort(np.concatenate(ids)), np.arange(len(clustered_vectors)))
+    assert max(map(len, ids)) < 1.5 * len(clustered_vectors) / 4
+
+
+def test_a_slice_reads_nothing_of_the_lists_of_others(clustered_vectors, tmp_path):
+    """Damage in another shard's lists is none of its business; in its own it is refused."""
+    pcpq.build(clustered_vectors, metric="dot").save(tmp_path / "index")
+    (path,) = (tmp_path / "index").glob("segment-*")
+    snapshot = pcpq.open(tmp_path / "index")._fitted().snapshot
+    segment = snapshot.parts[0].segment
+    bounds = bounds_of(snapshot, 2)
+    content = path.read_bytes()
+    place = content.find(np.ascontiguousarray(segment.kept[-30:]).tobytes())
+    assert place > 0
+    path.unlink()  # what is mapped stays as it was; a new file takes its name
+    path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+    damaged = pcpq.open(tmp_path / "index")._fitted().snapshot
+    halves = [sliced(damaged, slice(int(a), int(b)))[0] for a, b in pairwise(bounds)]
+    everything = len(damaged.trained.partition), len(clustered_vectors)
+    halves[0].candidates(clustered_vectors[:3], *everything, halves[0].everything, 1)
+    with pytest.raises(pcpq.FormatError, match="checksum"):
+        halves[1].candidates(clustered_vectors[:3], *everything, halves[1].everything, 1)
+
+
+def test_ties_between_scores_go_to_the_lower_id():
+    scores = np.array([[1.0, 2.0, 2.0, 0.5], [3.0, 3.0, 3.0, 3.0]])
+    ids = np.array([[4, 9, 2, 1], [8, 6, 7, 5]])
+    best, found = best_by_score(scores, ids, 3)
+    assert best.tolist() == [[2.0, 2.0, 1.0], [3.0, 3.0, 3.0]]
+    assert found.tolist() == [[2, 9, 4], [5, 6, 7]]
+    few, none = best_by_score(scores[:1, :1], ids[:1, :1], 2)
+    assert few.tolist() == [[1.0, -np.inf]]
+    assert none.tolist() == [[4, -1]]
+
+
+def test_without_ray_the_import_says_what_to_install():
+    code = "import sys, pcpq; assert 'ray' not in sys.modules; sys.modules['ray'] = None; import {}"
+    program = code.format("pcpq.integrations.ray")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "ImportError: pcpq.integrations.ray needs Ray: pip install 'pcpq[ray]'" in done.stderr
