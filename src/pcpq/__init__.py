@@ -2,6 +2,7 @@
 
 The way of a vector, in the order of the modules:
 
+foreign.py     tensors, frames and columns of other libraries, as arrays
 arrays.py      vectors in: dtype, shape, finiteness, unit
 streams.py     arrays, memory maps and iterators, batch by batch
 partition.py   lists: fit, assign, and what ranks them
@@ -34,8 +35,12 @@ formats/       vectors from files, results to files
 datasets.py    the word vectors that come with the package
 paper/         the paper's experiments, and some that it could not run
 report/        results as a page to be read in a browser
+integrations/  pcpq inside other libraries
 cli/           the command line
 """
+
+import importlib
+from typing import Any
 
 from pcpq.errors import FormatError, LockedError, NotFittedError
 from pcpq.index import Index
@@ -64,3 +69,10 @@ __all__ = [
     "build",
     "open",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs another library, imported when it is wanted."""
+    if name == "from_faiss":
+        return importlib.import_module("pcpq.integrations.faiss").from_faiss
+    raise AttributeError(f"module 'pcpq' has no attribute {name!r}")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from pcpq import _core
+from pcpq.foreign import LazyRows, as_array, as_held
 
 FloatArray = NDArray[np.floating[Any]]
 Float32Array = NDArray[np.float32]
@@ -27,8 +28,14 @@ LARGEST = 1e15
 
 
 def as_vectors(vectors: Any, name: str = "vectors", dimensions: int | None = None) -> FloatArray:
-    """Check that `vectors` is a non-empty (n, d) array of floats; never copies, never reads the values."""
-    array = np.asarray(vectors)
+    """A non-empty (n, d) array of floats: never copied where it is one, converted whole where it is none."""
+    held = held_vectors(vectors, name, dimensions)
+    return held[:] if isinstance(held, LazyRows) else held
+
+
+def held_vectors(vectors: Any, name: str = "vectors", dimensions: int | None = None) -> FloatArray | LazyRows:
+    """Check that `vectors` are non-empty (n, d) floats, whoever holds them; copies nothing, nor reads all."""
+    array = as_held(vectors, name)
     if array.dtype.char not in "efd":  # float16, float32, float64
         raise ValueError(f"{name} have dtype {array.dtype}; expected float16, float32 or float64")
     if array.ndim != 2:
@@ -150,7 +157,9 @@ def integer_ids(ids: Any) -> NDArray[Any]:
 
     What is too large for an id is -1, which is none either.
     """
-    given = np.asarray(ids)
+    given = as_array(ids, "ids")
+    if given.dtype == object:  # integers that may be missing, if none is
+        given = np.array(given.tolist())
     if given.size and given.dtype.kind not in "iu":
         raise ValueError(f"ids have dtype {given.dtype}; expected integers")
     if given.dtype == np.uint64:  # which NumPy compares with int64 as floats

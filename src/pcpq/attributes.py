@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pcpq.foreign import as_array
+
 if TYPE_CHECKING:
     import pyarrow
 
@@ -73,7 +75,7 @@ def as_table(attributes: Any, count: int) -> pyarrow.Table:
         table = attributes
     else:
         try:
-            table = pa.table(attributes)
+            table = table_of(attributes)
         except (TypeError, ValueError, pa.ArrowException) as error:
             raise ValueError(f"attributes are no table: {error}") from error
     if len(table) != count:
@@ -84,18 +86,55 @@ def as_table(attributes: Any, count: int) -> pyarrow.Table:
     return table
 
 
+def table_of(attributes: Any) -> pyarrow.Table:
+    """A frame of pandas, without its index, which is no attribute; one of polars; columns, even tensors."""
+    pa = arrow()
+    if hasattr(attributes, "iloc") and hasattr(attributes, "columns"):
+        return pa.Table.from_pandas(attributes, preserve_index=False).replace_schema_metadata(None)
+    if hasattr(attributes, "to_arrow"):
+        # Not by Arrow's own protocol: that gives views of text, of which Arrow cannot take rows.
+        attributes = attributes.to_arrow()
+    if isinstance(attributes, dict):
+        tensors = {name: column for name, column in attributes.items() if hasattr(column, "detach")}
+        attributes = attributes | {name: as_array(column, name) for name, column in tensors.items()}
+    return pa.table(attributes)
+
+
+def large(schema: pyarrow.Schema) -> pyarrow.Schema:
+    """With the large types of text, bytes and lists, and without dictionaries: libraries choose differently."""
+    pa = arrow()
+    larger = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+
+    def other(kind: Any) -> Any:
+        if pa.types.is_dictionary(kind):
+            return other(kind.value_type)
+        if pa.types.is_struct(kind):
+            return pa.struct([field.with_type(other(field.type)) for field in kind])
+        if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            return pa.large_list(other(kind.value_type))
+        return larger.get(kind, kind)
+
+    return pa.schema([pa.field(field.name, other(field.type)) for field in schema])
+
+
 def same_rows(tables: Sequence[tuple[pyarrow.Table | None, int]]) -> pyarrow.Table:
     """Tables, or None and a number of rows, one after the other: what one lacks is null there."""
     pa = arrow()
+    schemas = [table.schema for table, _ in tables if table is not None]
     try:
-        schema = pa.unify_schemas([table.schema for table, _ in tables if table is not None])
+        schema = pa.unify_schemas(schemas)
     except pa.ArrowException as error:
-        raise ValueError(f"attributes differ from those of the index: {error}") from error
+        try:
+            schema = pa.unify_schemas([large(schema) for schema in schemas])
+        except pa.ArrowException:
+            raise ValueError(f"attributes differ from those of the index: {error}") from error
 
     def fill(table: pyarrow.Table | None, count: int) -> pyarrow.Table:
         there = set() if table is None else set(table.column_names)
         columns = [
-            table[field.name] if table is not None and field.name in there else pa.nulls(count, field.type)
+            table[field.name].cast(field.type)
+            if table is not None and field.name in there
+            else pa.nulls(count, field.type)
             for field in schema
         ]
         return pa.Table.from_arrays(columns, schema=schema)

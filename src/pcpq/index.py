@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pcpq.arrays import Float32Array, Ids
 from pcpq.errors import FormatError, NotFittedError
 from pcpq.fitting import check_choices, train, training_rows
+from pcpq.foreign import as_array
 from pcpq.lookup import attributes_of, statistics, vectors_of
 from pcpq.names import is_id
 from pcpq.parallel import available_threads
@@ -257,7 +258,8 @@ class Index:
             found = find_one(state.snapshot, queries, k, probes, rerank, target_recall)
             if found is not None:
                 return found
-        single = np.ndim(queries) == 1
+        queries = as_array(queries, "queries")
+        single = queries.ndim == 1
         threads = 1 if single and threads is None else threads
         snapshot = state.snapshot
         asked = ask(snapshot.trained, queries)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.arrays import Ids, as_ids, refuse_duplicates
+from pcpq.foreign import as_array
 from pcpq.once import once
 from pcpq.packing import Bytes
 
@@ -112,7 +113,7 @@ def is_id(value: Any, kind: str | None) -> bool:
 
 def as_asked(ids: Any) -> NDArray[Any]:
     """(n,) ids to look for, words as they are: NumPy's own would lose what ends in zeros."""
-    return np.atleast_1d(np.array(as_words(ids), object) if kind_of(ids) == "str" else np.asarray(ids))
+    return np.atleast_1d(np.array(as_words(ids), object) if kind_of(ids) == "str" else as_array(ids, "ids"))
 
 
 def as_words(ids: Any, count: int | None = None) -> list[str]:

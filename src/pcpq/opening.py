@@ -78,9 +78,11 @@ def learn(
         logger.info("chosen: %s", chosen)
     index = Index(metric=metric, **parameters)
     index.chosen = chosen
-    if queries is not None and as_vectors(queries, "queries").shape[1] != stream.dimensions:
-        shape = np.shape(queries)
-        raise ValueError(f"queries have {shape[1]} dimensions, the vectors have {stream.dimensions}")
+    if queries is not None:
+        queries = as_vectors(queries, "queries")
+        if queries.shape[1] != stream.dimensions:
+            found = f"queries have {queries.shape[1]} dimensions"
+            raise ValueError(f"{found}, the vectors have {stream.dimensions}")
     held_out = index._learn(stream, None, threads, apart=queries is None)
     if queries is None:
         return index, TuningQueries.held_out(held_out)

@@ -22,6 +22,7 @@ from pcpq.arrays import (
     unit_rows,
     working_rows,
 )
+from pcpq.foreign import as_array
 from pcpq.names import as_words, kind_of
 from pcpq.quantizers.options import whole_number
 from pcpq.recall import FEW, RESULTS, USUAL_TARGET, check_target
@@ -202,7 +203,7 @@ def allowed_rows(snapshot: Snapshot, filter: Any, exclude: Any, where: str | Non
 
 def ask(trained: Trained, queries: Any) -> Asked:
     """Queries as searches have them, (n, d) or one of (d,)."""
-    queries = np.asarray(queries)
+    queries = as_array(queries, "queries")
     queries = as_vectors(queries[None] if queries.ndim == 1 else queries, "queries")
     if queries.shape[1] != trained.dimensions:
         raise ValueError(f"queries have {queries.shape[1]} dimensions, the index has {trained.dimensions}")

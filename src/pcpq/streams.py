@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import FloatArray, as_vectors, encoding_batches, slices
+from pcpq.arrays import FloatArray, as_vectors, encoding_batches, held_vectors, slices
+from pcpq.foreign import LazyRows, arrow_batches
+from pcpq.foreign import as_rows as as_rows
 
 logger = logging.getLogger(__name__)
 # Elements of an iterable that are held to train on, and rows whatever their size; how many rows at once.
@@ -25,7 +27,7 @@ NO_BATCHES = "vectors are empty: the iterable has no batches"
 class Sample:
     """Some rows of an array, read when they are wanted."""
 
-    def __init__(self, array: FloatArray, numbers: NDArray[np.intp] | None = None) -> None:
+    def __init__(self, array: FloatArray | LazyRows, numbers: NDArray[np.intp] | None = None) -> None:
         self.array, self.numbers = array, numbers
 
     def __len__(self) -> int:
@@ -53,20 +55,20 @@ class Sample:
 class Stream:
     """Vectors that are read once from start to end, after a look at some of them.
 
-    `vectors` is anything with the array protocol, (n, d), an iterable of such batches, or of Arrow: a table, a
-    record batch or a reader of them, a parquet file. None is ever copied whole. An iterable is read once: what
-    `sample` took of it comes again in the batches.
+    `vectors` is anything that holds (n, d) floats (an array, a tensor, a frame), an iterable of such batches,
+    or of Arrow: a table, a record batch or a reader of them, a parquet file. None is ever copied whole. An
+    iterable is read once: what `sample` took of it comes again in the batches.
     """
 
     def __init__(self, vectors: Any) -> None:
-        self.array: FloatArray | None = None
+        self.array: FloatArray | LazyRows | None = None
         self.rest: Iterator[Any] = iter(())
         if (batches := arrow_batches(vectors)) is not None:
             self.rest = batches
-        elif isinstance(vectors, Iterable) and not hasattr(vectors, "__array__") and not _is_nested(vectors):
+        elif isinstance(vectors, Iterable) and not _is_array(vectors) and not _is_nested(vectors):
             self.rest = iter(vectors)
         else:
-            self.array = as_vectors(vectors)
+            self.array = held_vectors(vectors)
 
     @classmethod
     def of(cls, vectors: Any) -> Stream:
@@ -92,9 +94,10 @@ class Stream:
     def sample(self, rows: int, generator: np.random.Generator) -> Sample:
         """At most so many vectors: drawn from an array, the first ones of an iterable."""
         if self.array is not None:
-            if len(self.array) <= rows:
-                return Sample(self.array)
-            return Sample(self.array, np.sort(generator.permutation(len(self.array))[:rows]))
+            everyone = len(self.array) <= rows
+            numbers = None if everyone else np.sort(generator.permutation(len(self.array))[:rows])
+            array = converted_once(self.array, numbers) if isinstance(self.array, LazyRows) else self.array
+            return Sample(array, numbers)
         first = next(self.rest, END)
         if first is END:
             raise ValueError(NO_BATCHES)
@@ -110,9 +113,9 @@ class Stream:
         """All vectors, so many at a time that a batch for each thread fits the memory allowed."""
         parts, empty = self.rest if self.array is None else iter([self.array]), True
         for part in parts:
-            vectors, empty = as_vectors(as_rows(part), dimensions=dimensions), False
+            vectors, empty = held_vectors(as_rows(part), dimensions=dimensions), False
             for rows in encoding_batches(len(vectors), dimensions, threads):
-                yield vectors[rows]
+                yield as_vectors(vectors[rows], dimensions=dimensions)
             del part, vectors  # before the next is made
         if empty:
             raise ValueError(NO_BATCHES)
@@ -124,7 +127,8 @@ class Seen:
     def __init__(self, most: int, like: FloatArray) -> None:
         self.most, self.count = most, 0
         self.rows: FloatArray = like[:0].copy()  # (count, d) when all are there, read when they are wanted
-        self._file = tempfile.TemporaryFile(prefix="pcpq-", buffering=0)  # gone when nobody has its rows any more
+        # Gone when nobody has its rows any more.
+        self._file = tempfile.TemporaryFile(prefix="pcpq-", buffering=0)  # noqa: SIM115
 
     def __enter__(self) -> Seen:
         return self
@@ -140,12 +144,12 @@ class Seen:
         return self.count >= self.most
 
     def take(self, batch: FloatArray) -> FloatArray:
-        """Hold a batch, unless it is a very large one; of such, and of another precision, the rest comes back."""
+        """Hold a batch, unless it is very large; of such, and of another precision, the rest comes back."""
         room = len(batch) if len(batch) <= self.most else self.most - self.count
         some = batch[: room if batch.dtype == self.rows.dtype else 0]
         try:
             for piece in slices(len(some), PIECE_ROWS):
-                data = memoryview(np.ascontiguousarray(some[piece])).cast("B")
+                data = np.ascontiguousarray(some[piece]).data.cast("B")
                 while data:
                     data = data[self._file.write(data) :]
         except OSError as error:  # the disk is full: what was held before must do
@@ -160,59 +164,33 @@ class Seen:
             yield self.rows[piece]
 
 
+def converted_once(rows: LazyRows, numbers: NDArray[np.intp] | None) -> LazyRows:
+    """Rows that training reads again and again, converted once and held as those of an iterable are."""
+    wanted, first = np.arange(len(rows)) if numbers is None else numbers, as_vectors(rows[:1])
+    like = first.astype(np.promote_types(first.dtype, np.float32))
+    with Seen(len(wanted), like) as seen, np.errstate(over="ignore"):  # what float32 cannot hold is refused
+        for piece in slices(len(wanted), PIECE_ROWS):
+            if len(seen.take(as_vectors(rows[wanted[piece]]).astype(like.dtype))):
+                return rows  # there is no room
+
+    def read(asked: slice | NDArray[Any]) -> FloatArray:
+        some = np.arange(*asked.indices(len(rows))) if isinstance(asked, slice) else asked
+        return seen.rows[np.searchsorted(wanted, some)]
+
+    return LazyRows(len(rows), read, like)
+
+
 def emptied(held: list[FloatArray]) -> Iterator[FloatArray]:
     """What a list holds, which then holds it no more."""
     while held:
         yield held.pop()
 
 
+def _is_array(vectors: Any) -> bool:
+    """Is it all of the vectors, rather than batches of them?"""
+    return any(hasattr(vectors, protocol) for protocol in ("__array__", "__dlpack__"))
+
+
 def _is_nested(vectors: Any) -> bool:
     """Is it a list of rows of numbers, rather than of batches?"""
     return isinstance(vectors, (list, tuple)) and (not vectors or np.ndim(vectors[0]) < 2)
-
-
-def is_arrow(part: Any) -> bool:
-    """Does pyarrow own it? Nobody has to have pyarrow to ask."""
-    return type(part).__module__.split(".")[0] == "pyarrow"
-
-
-def arrow_batches(vectors: Any) -> Iterator[Any] | None:
-    """Batches of an Arrow table, dataset, parquet file, reader, record batch or column; None for all else."""
-    if not is_arrow(vectors):
-        return None
-    parts: Iterable[Any] = [vectors]
-    if hasattr(vectors, "iter_batches"):  # a parquet file
-        parts = vectors.iter_batches()
-    elif hasattr(vectors, "to_batches"):  # a table, a dataset
-        parts = vectors.to_batches()
-    elif hasattr(vectors, "chunks"):  # a column of a table
-        parts = vectors.chunks
-    elif hasattr(vectors, "read_next_batch"):  # a reader
-        parts = vectors
-    return iter(parts)
-
-
-def as_rows(part: Any) -> Any:
-    """A batch as an array; of an Arrow one, its column of lists of floats."""
-    if not is_arrow(part):
-        return part
-    column = part
-    if hasattr(part, "schema"):
-        names = [field.name for field in part.schema if "list<" in str(field.type)]
-        if len(names) != 1:
-            raise ValueError(
-                f"columns of lists are {names} among {part.schema.names}; expected one, the vectors"
-            )
-        column = part.column(names[0])
-    if column.null_count:
-        raise ValueError(f"vectors have {column.null_count} nulls; every vector must be there")
-    values = column.flatten()
-    if len(column) == 0 or len(values) % len(column) or values.null_count:
-        raise ValueError(
-            f"{len(column)} vectors have {len(values)} values in all, {values.null_count} of them null"
-        )
-    rows = np.asarray(values).reshape(len(column), -1)
-    lengths = np.asarray(column.value_lengths())
-    if (lengths != rows.shape[1]).any():
-        raise ValueError(f"vectors have {lengths.min()} to {lengths.max()} dimensions; all must have the same")
-    return rows

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pcpq.arrays import Float32Array, as_vectors, check_rows_match, typical_unit, working_rows
 from pcpq.errors import NotFittedError
+from pcpq.foreign import as_array
 from pcpq.quantizers import encoder, scorer
 from pcpq.quantizers.codes import Codes, Model
 from pcpq.quantizers.corrections import choose_corrections
@@ -141,7 +142,7 @@ class Quantizer:
         self._check_codes(codes)
         if anchors is None and model.anchored:
             raise ValueError("bias='anchor' is a part of the anchor's score: scores needs anchors")
-        queries = np.asarray(queries)
+        queries = as_array(queries, "queries")
         single = queries.ndim == 1
         rows = as_vectors(queries[None] if single else queries, "queries", model.layout.dimensions)
         unit = typical_unit(rows, "queries")

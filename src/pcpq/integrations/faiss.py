@@ -1,0 +1,251 @@
+"""An index of Faiss as one of pcpq: the same vectors, ids and metric."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq.arrays import Float32Array, Ids, refuse_duplicates
+from pcpq.attributes import as_table
+from pcpq.errors import FormatError
+from pcpq.foreign import LazyRows
+from pcpq.index import Index
+from pcpq.opening import build
+
+try:
+    import faiss
+except ImportError as missing:
+    raise ImportError("an index of Faiss is read by Faiss: pip install 'pcpq[faiss]'") from missing
+
+METRICS = {faiss.METRIC_INNER_PRODUCT: "dot", faiss.METRIC_L2: "euclidean"}
+# These hold their vectors one after the other, as they are; others that are called flat may not.
+PLAIN = (faiss.IndexFlat, faiss.IndexFlatL2, faiss.IndexFlatIP)
+# A graph over another index, which holds the vectors.
+GRAPHS: tuple[type[Any], ...] = (faiss.IndexHNSW, faiss.IndexNSG, faiss.IndexNNDescent)
+
+Rows = slice | NDArray[Any]
+
+
+def from_faiss(
+    index: Any,
+    *,
+    metric: str | None = None,
+    lossy: bool = False,
+    same_lists: bool = False,
+    attributes: Any = None,
+    **options: Any,
+) -> Index:
+    """Build an index from the vectors that a Faiss index holds, with the same ids.
+
+    Vectors are read where they lie, some at a time: the whole set is never there once more.
+
+    Parameters
+    ----------
+    index : of Faiss, or the path of a file that `faiss.write_index` wrote
+    metric : None: that of the Faiss index, "dot" for inner products and "euclidean" for L2. "cosine": its inner
+        products were of vectors of length 1
+    lossy : take what an index that keeps codes alone can reconstruct; without it, that is an error
+    same_lists : as many lists as the Faiss index has
+    attributes : as in Index.add, a row a vector, those of the lowest id first
+    options : those of pcpq.build, except ids
+    """
+    if isinstance(index, (str, os.PathLike)):
+        index = read(Path(index))
+    refuse_others(index)
+    held = held_by(index)
+    if not held.exact and not lossy:
+        kind = type(index).__name__
+        raise ValueError(f"this {kind} holds its vectors only about: lossy=True takes what it reconstructs")
+    if same_lists:
+        options = {"n_lists": lists_of(index)} | options
+    ids = held.ids
+    if ids is not None:
+        refuse_duplicates(ids)
+        if attributes is not None:
+            attributes = as_table(attributes, len(ids)).take(np.argsort(np.argsort(ids)))
+    chosen = chosen_metric(metric, METRICS[index.metric_type], held.normalised)
+    return build(held.rows, ids, metric=chosen, attributes=attributes, **options)
+
+
+def read(path: Path) -> Any:
+    """An index from a file, mapped where Faiss can; only from those you trust: Faiss does."""
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file")
+    problem: Exception | None = None
+    for flags in (getattr(faiss, "IO_FLAG_MMAP_IFC", 0), 0):
+        try:
+            return faiss.read_index(str(path), flags)
+        except RuntimeError as error:
+            problem = error
+    reason = str(problem).strip().splitlines()[-1]
+    raise FormatError(f"{path}: not an index that Faiss reads: {reason}") from problem
+
+
+def refuse_others(index: Any) -> None:
+    """A TypeError or ValueError for what has no vectors of floats here."""
+    kind = type(index).__name__
+    if isinstance(index, faiss.IndexBinary):
+        raise ValueError(f"a Faiss {kind} holds bits; pcpq holds floats")
+    if kind.startswith("GpuIndex"):
+        raise ValueError(f"this {kind} is on a GPU: give faiss.index_gpu_to_cpu(index)")
+    if not isinstance(index, faiss.Index):
+        raise TypeError(f"index is a {kind}; expected an index of Faiss, or the path of one")
+    if index.metric_type not in METRICS:
+        raise ValueError(f"this {kind} has metric {index.metric_type}; pcpq has inner product (0) and L2 (1)")
+    if index.ntotal == 0:
+        raise ValueError(f"this Faiss {kind} is empty")
+
+
+def chosen_metric(asked: str | None, found: str, normalised: bool) -> str:
+    """That of the Faiss index, or cosine where it comes to the same."""
+    if normalised and found != "dot":
+        raise ValueError("a Faiss index that normalises vectors is read by inner products; this one has L2")
+    found = "cosine" if normalised else found
+    if asked in (None, found) or (asked, found) == ("cosine", "dot"):
+        return asked or found
+    raise ValueError(f"metric is {asked!r}, that of the Faiss index is {found!r}")
+
+
+def lists_of(index: Any) -> int:
+    """How many lists it has, wherever they are."""
+    inverted = faiss.try_extract_index_ivf(index)
+    if inverted is None:
+        raise ValueError(f"same_lists is True, but this Faiss {type(index).__name__} has no lists")
+    return int(inverted.nlist)
+
+
+class Held(NamedTuple):
+    """The vectors of an index, in the order in which it has them."""
+
+    rows: Float32Array | LazyRows
+    ids: Ids | None  # None: counted up from 0
+    exact: bool = True
+    normalised: bool = False
+
+
+def held_by(index: Any) -> Held:
+    """What an index of Faiss holds, inside whatever is around it; the caller keeps it alive."""
+    index = faiss.downcast_index(index)
+    if isinstance(index, faiss.IndexIDMap):
+        inner, ids = held_by(index.index), faiss.vector_to_array(index.id_map)
+        return inner._replace(ids=ids if inner.ids is None else ids[inner.ids])
+    if isinstance(index, faiss.IndexPreTransform):
+        return before_transforms(index)
+    if isinstance(index, faiss.IndexRefine):
+        return held_by(index.refine_index)
+    if isinstance(index, GRAPHS):
+        return held_by(index.storage)
+    if isinstance(index, faiss.IndexIVF):
+        return in_lists(index)
+    if type(index) in PLAIN:
+        values = faiss.rev_swig_ptr(index.get_xb(), index.ntotal * index.d)
+        return Held(values.reshape(index.ntotal, index.d), None)
+    rows = rows_read(index, lambda rows: reconstructed(index, rows))
+    return Held(rows, None, isinstance(index, faiss.IndexFlat))
+
+
+def rows_read(index: Any, read: Callable[[Rows], Float32Array]) -> LazyRows:
+    """Rows that Faiss makes when they are wanted, or a ValueError if it cannot."""
+    try:
+        return LazyRows(index.ntotal, read)
+    except RuntimeError as error:
+        kind, reason = type(index).__name__, str(error).strip().rsplit(": ", 1)[-1]
+        raise ValueError(f"a Faiss {kind} does not give its vectors back: {reason}") from error
+
+
+def reconstructed(index: Any, rows: Rows) -> Float32Array:
+    """Some vectors of an index that numbers them from 0."""
+    if isinstance(rows, slice):
+        start, stop, _ = rows.indices(index.ntotal)
+        some: Float32Array = index.reconstruct_n(start, stop - start)
+    else:
+        some = index.reconstruct_batch(np.asarray(rows, np.int64))
+    return some
+
+
+def in_lists(index: Any) -> Held:
+    """The vectors of an IndexIVF, list by list."""
+    lists = index.invlists
+    if lists.use_iterator:
+        raise ValueError("the lists of this Faiss index are somewhere else, and only iterated over")
+    ends = np.cumsum([lists.list_size(number) for number in range(index.nlist)])
+    if ends[-1] != index.ntotal:
+        raise ValueError(f"the lists of this Faiss index hold {ends[-1]} of its {index.ntotal} vectors")
+    ids = np.empty(index.ntotal, np.int64)
+    for number, end in enumerate(ends):
+        size = lists.list_size(number)
+        if size:
+            pointer = lists.get_ids(number)
+            ids[end - size : end] = faiss.rev_swig_ptr(pointer, size)
+            lists.release_ids(number, pointer)
+    of_list = floats_of if type(index) is faiss.IndexIVFFlat else decoded
+
+    def read(rows: Rows) -> Float32Array:
+        numbers = np.arange(*rows.indices(index.ntotal)) if isinstance(rows, slice) else rows
+        owners = np.searchsorted(ends, numbers, side="right")
+        order, found = np.argsort(owners, kind="stable"), np.empty((len(numbers), index.d), np.float32)
+        starts = np.flatnonzero(np.diff(owners[order], prepend=-1))
+        for some in np.split(order, starts)[1:]:
+            number = int(owners[some[0]])
+            size = lists.list_size(number)
+            found[some] = of_list(index, number, size, numbers[some] - (ends[number] - size))
+        return found
+
+    return Held(rows_read(index, read), ids, isinstance(index, faiss.IndexIVFFlat))
+
+
+def floats_of(index: Any, number: int, size: int, places: NDArray[Any]) -> Float32Array:
+    """Some rows of a list whose codes are the vectors themselves."""
+    pointer = index.invlists.get_codes(number)
+    values = faiss.rev_swig_ptr(pointer, size * index.code_size).view(np.float32).reshape(size, index.d)
+    some: Float32Array = values[places]  # a copy
+    index.invlists.release_codes(number, pointer)
+    return some
+
+
+def decoded(index: Any, number: int, size: int, places: NDArray[Any]) -> Float32Array:
+    """Some rows of a list as its codes have them, one at a time: lists may be packed in many ways."""
+    some = np.empty((len(places), index.d), np.float32)
+    for row, place in zip(some, places.tolist(), strict=True):
+        index.reconstruct_from_offset(number, place, faiss.swig_ptr(row))
+    return some
+
+
+def before_transforms(index: Any) -> Held:
+    """The vectors of an index that turns them first, turned back."""
+    steps = [faiss.downcast_VectorTransform(index.chain.at(place)) for place in range(index.chain.size())]
+    inner, kept = held_by(index.index), True
+    for step in steps:
+        refuse_step(step, index.metric_type)
+        kept = kept and step.d_out >= step.d_in
+
+    def read(rows: Rows) -> Float32Array:
+        turned = np.ascontiguousarray(inner.rows[rows])
+        found = np.empty((len(turned), index.d), np.float32)
+        index.reverse_chain(len(turned), faiss.swig_ptr(turned), faiss.swig_ptr(found))
+        return found
+
+    normalised = inner.normalised or any(isinstance(step, faiss.NormalizationTransform) for step in steps)
+    return Held(rows_read(index, read), inner.ids, inner.exact and kept, normalised)
+
+
+def refuse_step(step: Any, metric: int) -> None:
+    """A ValueError for a transform that cannot be undone, or not without other answers."""
+    kind = type(step).__name__
+    moves = isinstance(step, faiss.CenteringTransform)
+    if isinstance(step, faiss.LinearTransform):
+        if not step.is_orthonormal:
+            raise ValueError(f"the {kind} of this Faiss index stretches vectors, and cannot be undone")
+        moves = bool(step.have_bias and faiss.vector_to_array(step.b).any())
+    elif isinstance(step, faiss.NormalizationTransform):
+        if step.norm != 2.0:
+            raise ValueError(f"the {kind} of this Faiss index is of norm {step.norm}; cosine has 2")
+    elif not isinstance(step, (faiss.CenteringTransform, faiss.RemapDimensionsTransform)):
+        raise ValueError(f"the {kind} of this Faiss index cannot be undone")
+    if moves and metric == faiss.METRIC_INNER_PRODUCT:
+        raise ValueError(f"the {kind} of this Faiss index moves vectors, and inner products with them")
