@@ -221,11 +221,18 @@ void bind_scoring(nb::module_& m) {
         "scale_codes"_a.noconvert().none(), "alphas"_a.noconvert().none(), "out_points"_a.noconvert());
 }
 
+std::vector<std::string> available_levels() {
+    std::vector<std::string> names;
+    for (const char* name : kLevelNames)
+        if (level_available(name)) names.push_back(name);
+    return names;
+}
+
 void choose_level(const std::string& name) {
-    if (!select_kernels(name.c_str()))
-        throw nb::value_error(("PCPQ_SIMD is '" + name + "'; this processor and build have " +
-                               (level_available("avx2") ? "auto, avx2, portable" : "auto, portable"))
-                                  .c_str());
+    if (select_kernels(name.c_str())) return;
+    std::string there = "auto";
+    for (const std::string& level : available_levels()) there += ", " + level;
+    throw nb::value_error(("PCPQ_SIMD is '" + name + "'; this processor and build have " + there).c_str());
 }
 
 // Training frees what it worked with, but glibc keeps it for later, and adding would take as much again.
@@ -267,18 +274,12 @@ void recall_sums(Array<const int32_t, 2> scanned, Array<const int32_t, 2> lists,
 }  // namespace
 
 NB_MODULE(_core, m) {
+    // A thread that outlives the interpreter keeps what it holds: no leak, and users should not read of one.
+    nb::set_leak_warnings(false);
     m.doc() = "Stateless kernels over caller-owned, C-contiguous arrays.";
 
     m.def("simd_level", [] { return std::string(kernels().name); }, "The SIMD level in force.");
-    m.def(
-        "simd_levels",
-        [] {
-            std::vector<std::string> names;
-            for (const char* name : {"avx2", "portable"})
-                if (level_available(name)) names.push_back(name);
-            return names;
-        },
-        "The levels this processor and build have, best first.");
+    m.def("simd_levels", &available_levels, "The levels this processor and build have, best first.");
     m.def("set_simd_level", &choose_level, "name"_a, "Force a level; 'auto' is the best there is.");
 
     m.def("release_memory", &release_memory, "Give freed memory back to the system, where its allocator can be asked.");

@@ -44,7 +44,7 @@ uint32_t by_tables(uint32_t crc, const uint8_t* bytes, int64_t count) {
 }
 
 #if defined(__x86_64__) && !defined(_MSC_VER)
-__attribute__((target("sse4.2"))) uint32_t by_instruction(uint32_t crc, const uint8_t* bytes, int64_t count) {
+__attribute__((target("sse4.2,crc32"))) uint32_t by_instruction(uint32_t crc, const uint8_t* bytes, int64_t count) {
     uint64_t wide = crc;
     for (; count >= 8; bytes += 8, count -= 8) {
         uint64_t eight;

@@ -59,6 +59,11 @@ const Kernels& portable_kernels();
 #ifdef PCPQ_HAVE_AVX2
 const Kernels& avx2_kernels();
 #endif
+#ifdef PCPQ_HAVE_NEON
+const Kernels& neon_kernels();
+#endif
+
+constexpr const char* kLevelNames[] = {"avx2", "neon", "portable"};  // best first; no processor has all of them
 
 const Kernels& kernels();               // the level in force
 bool select_kernels(const char* name);  // false: this processor or build lacks it

@@ -1,4 +1,4 @@
-// Eight float32 lanes in plain C++: the twin of simd_avx2.h for every other processor, same names,
+// Eight float32 lanes in plain C++: the twin of simd_avx2.h and simd_neon.h for every other processor, same names,
 // same rounding.
 #pragma once
 
@@ -67,7 +67,7 @@ inline Floats divide_or_zero(Floats a, Floats b) {
     return each_float([&](int i) { return b.v[i] > 0.0f ? a.v[i] / b.v[i] : 0.0f; });
 }
 inline Floats magnitude(Floats a) {
-    return each_float([&](int i) { return a.v[i] < 0.0f ? -a.v[i] : a.v[i]; });
+    return each_float([&](int i) { return __builtin_fabsf(a.v[i]); });
 }
 inline Floats smaller(Floats a, Floats b) {
     return each_float([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });

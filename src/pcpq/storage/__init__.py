@@ -1,5 +1,6 @@
 """Files: docs/format.md says what is in them.
 
+system.py    what POSIX and Windows have different words for
 files.py     files that are there as a whole or not at all, and locks
 tensors.py   arrays in a file
 tables.py    attributes in a file

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import mmap
 import os
 import secrets
 import socket
 import stat
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,6 +19,17 @@ import numpy as np
 
 from pcpq.errors import FormatError, LockedError
 from pcpq.packing import Bytes
+from pcpq.storage.system import (
+    NO_LINK,
+    NO_WAITING,
+    PLAIN,
+    lock_alone,
+    mark_as_read,
+    patiently,
+    read_start,
+    unlock,
+    write_start,
+)
 
 LOCK = "lock"
 # What a manifest or the header of a file may take: read before anything is known of it.
@@ -27,8 +38,7 @@ MOST_TEXT = 1 << 26
 
 def write_new(path: Path, chunks: Iterable[Any]) -> None:
     """Write a file that is not there yet and wait until the disk has it; on failure nothing is left of it."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    descriptor = os.open(path, flags, 0o666)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | PLAIN, 0o666)
     try:
         try:
             for chunk in chunks:
@@ -45,7 +55,7 @@ def write_new(path: Path, chunks: Iterable[Any]) -> None:
 
 def replace_file(path: Path, new: Path) -> None:
     """Put a file that is on disk in another's place."""
-    os.replace(new, path)
+    patiently(lambda: os.replace(new, path))
 
 
 @contextlib.contextmanager
@@ -85,8 +95,10 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Wait until the disk knows which files are in a directory."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Wait until the disk knows which files are in a directory; Windows has no way to ask for that."""
+    if sys.platform == "win32":
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | PLAIN)
     try:
         os.fsync(descriptor)
     finally:
@@ -101,8 +113,10 @@ def remove_if_there(path: Path) -> None:
 
 def open_for_reading(path: Path) -> int:
     """A descriptor of a plain file; links are not followed, they may lead anywhere."""
+    if not NO_LINK and path.is_symlink():
+        raise FormatError(f"{path}: is a symbolic link")
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | PLAIN | NO_LINK | NO_WAITING)
     except OSError as error:
         if path.is_symlink():
             raise FormatError(f"{path}: is a symbolic link") from error
@@ -115,7 +129,7 @@ def open_for_reading(path: Path) -> int:
 
 def read_text(path: Path) -> bytes:
     """All of a small file."""
-    descriptor = open_for_reading(path)
+    descriptor = patiently(lambda: open_for_reading(path))
     with os.fdopen(descriptor, "rb") as file:
         size = os.fstat(descriptor).st_size
         if size > MOST_TEXT:
@@ -133,7 +147,7 @@ def map_file(path: Path, size: int) -> Bytes:
         there = os.fstat(descriptor).st_size
         if there != size or size == 0:
             raise FormatError(f"{path}: has {there} bytes, the manifest says {size}")
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        mark_as_read(descriptor)
         # The map has a descriptor of its own for the same open file, and with it the mark.
         return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ), np.uint8)
     finally:
@@ -143,9 +157,12 @@ def map_file(path: Path, size: int) -> Bytes:
 def remove_unread(path: Path) -> None:
     """Remove a file unless somebody reads it."""
     with contextlib.suppress(OSError, FormatError):
+        if sys.platform == "win32":  # where nothing that is open can be removed, by oneself neither
+            os.unlink(path)
+            return
         descriptor = open_for_reading(path)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_alone(descriptor)
             os.unlink(path)
         finally:
             os.close(descriptor)
@@ -167,16 +184,16 @@ class WriterLock:
 
     def __init__(self, directory: Path) -> None:
         path = directory / LOCK
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | PLAIN | NO_LINK, 0o666)
         try:
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock_alone(descriptor)
             except BlockingIOError as error:
                 raise LockedError(f"{directory} is being written by {holder(descriptor)}") from error
             since = time.strftime("%Y-%m-%d %H:%M:%S")
             text = json.dumps({"process": os.getpid(), "host": socket.gethostname(), "since": since})
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, text.encode(), 0)
+            write_start(descriptor, text.encode())
         except BaseException:
             os.close(descriptor)
             raise
@@ -197,14 +214,14 @@ class WriterLock:
         held, descriptor, self._descriptor = self.held, self._descriptor, None
         if descriptor is not None:
             if held:
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
+                unlock(descriptor)
             os.close(descriptor)
 
 
 def holder(descriptor: int) -> str:
     """Who wrote a name into a lock."""
     try:
-        found = json.loads(os.pread(descriptor, 4096, 0))
+        found = json.loads(read_start(descriptor, 4096))
         return f"process {found['process']} on {found['host']} since {found['since']}"
     except (ValueError, KeyError, TypeError, RecursionError):
         return "another process"

@@ -1,0 +1,13 @@
+#include "bytes_neon.h"
+#include "simd_neon.h"
+// after the SIMD types that it is written in:
+#include "kernels.inl"
+
+namespace pcpq {
+
+const Kernels& neon_kernels() {
+    static constexpr Kernels table = kernels_named("neon");
+    return table;
+}
+
+}  // namespace pcpq

@@ -1,0 +1,169 @@
+// A query in whole numbers, its products with lists, and the choice of the best of them.
+#include <algorithm>
+
+#include "cases.h"
+
+using namespace pcpq;
+
+namespace {
+
+void round_query(const Kernels& level, Record& record, Random random, int64_t d, Values kind) {
+    const std::vector<float> query = random.values(kind, d);
+    double length = 0.0;
+    for (float x : query) length += double{x} * x;
+    std::vector<int16_t> words((d + 15) / 16 * 16, 99);
+    const auto most = static_cast<float>(32700.0 / std::sqrt(length));
+    for (float scale : {std::isfinite(most) ? most : 0.0f, kind == Values::ties ? 1.0f : 0.0f}) {
+        level.search.round_query(query.data(), d, scale, words.data());
+        record.add(words);
+    }
+}
+
+void turn_query(const Kernels& level, Record& record, Random random, int64_t d, Values kind) {
+    const std::vector<float> matrix = random.values(kind, d * d), query = random.values(kind, d);
+    std::vector<float> out(d);
+    level.search.turn_query(matrix.data(), query.data(), d, out.data());
+    record.add(out);
+}
+
+void round_to_bytes(const Kernels& level, Record& record, Random random, int64_t d, Values kind) {
+    std::vector<float> query = random.values(kind, d);
+    std::vector<uint8_t> bytes(d + 16);
+    const auto round = [&] {
+        double length = 0.0;
+        for (float x : query) length += double{x} * x;
+        for (float longest : {60.0f, 127.0f, 5000.0f}) {
+            record.add(level.search.round_to_bytes(query.data(), d, static_cast<float>(std::sqrt(length)), longest,
+                                                   bytes.data()));
+            record.add(bytes, (d + 3) / 4 * 4);
+        }
+    };
+    round();
+    for (float& x : query) x = std::copysign(0.0f, x);
+    round();
+    for (float& x : query) x = std::copysign(127.0f, x);  // the largest, on every whole number
+    round();
+}
+
+void product(const Kernels& level, Record& record, Random random, int64_t d, Values kind) {
+    const std::vector<float> a = random.values(kind, d), b = random.values(kind, d);
+    record.add(level.search.product(a.data(), b.data(), d));
+    record.add(level.search.product(a.data(), a.data(), d));
+}
+
+// Products at random, and at both ends of 16 bits: sums may wrap, and wrap alike.
+void score_lists(const Kernels& level, Record& record, Random random, int64_t d, int64_t count) {
+    const int64_t groups = (count + 7) / 8, fours = (d + 3) / 4;
+    std::vector<int8_t> coarse = random.integers<int8_t>(groups * fours * 32, -64, 64);
+    const std::vector<uint16_t> starts = random.integers<uint16_t>(groups * 16, 0, 65535);
+    Lists lists{};
+    lists.count = count;
+    lists.dimensions = d;
+    lists.coarse = coarse.data();
+    lists.starts = starts.data();
+    for (int round = 0; round < 3; round++) {
+        std::vector<uint8_t> bytes[4];
+        std::vector<int32_t> sums[4];
+        const uint8_t* queries[4];
+        int32_t* out[4];
+        for (int t = 0; t < 4; t++) {
+            bytes[t] = round == 0 ? random.integers<uint8_t>(d + 16, 0, 255)
+                                  : std::vector<uint8_t>(d + 16, round == 1 || t % 2 ? 255 : 0);
+            sums[t].resize(groups * 8);
+            queries[t] = bytes[t].data();
+            out[t] = sums[t].data();
+        }
+        level.search.score_lists_for_four(lists, queries, out);
+        for (const auto& some : sums) record.add(some);
+        for (int t = 0; t < 4; t++) level.search.score_lists(lists, queries + t, out + t);
+        for (const auto& some : sums) record.add(some);
+        if (round == 1) std::fill(coarse.begin(), coarse.end(), int8_t{-64});
+        if (round == 0) std::fill(coarse.begin(), coarse.end(), int8_t{64});
+    }
+}
+
+void rank_lists(const Kernels& level, Record& record, Random random, int64_t n, bool nothing) {
+    const std::vector<int32_t> sums = random.integers<int32_t>(to_eight(n), nothing ? 0 : -32768, nothing ? 0 : 32767);
+    const std::vector<float> offsets = random.values(Values::normal, n);
+    std::vector<float> spreads(n), none(n, 0.0f);
+    for (float& spread : spreads) spread = random.unit();
+    Lists lists{};
+    lists.count = n;
+    lists.offsets = nothing ? none.data() : offsets.data();
+    lists.spreads = nothing ? none.data() : spreads.data();
+    lists.largest_base = nothing ? 0.0f : 33.0f;
+    lists.largest_offset = nothing ? 0.0f : 6.0f;
+    lists.largest_spread = nothing ? 0.0f : 1.0f;
+    std::vector<int32_t> keys(to_eight(n));
+    for (int64_t wanted : {int64_t{1}, n / 10, n / 3, n}) {
+        record.add(level.search.rank_lists(lists, sums.data(), 1e-3f, 1.0f, std::max<int64_t>(wanted, 1), keys.data()));
+        record.add(keys);
+    }
+}
+
+// Keys of all sizes, of few values, or one only.
+std::vector<int32_t> some_keys(Random& random, int64_t n, int kind) {
+    std::vector<int32_t> keys(to_eight(n), INT32_MIN);
+    for (int64_t i = 0; i < n; i++)
+        keys[i] = kind == 0   ? static_cast<int32_t>(random.between(INT32_MIN + 1, INT32_MAX))
+                  : kind == 1 ? static_cast<int32_t>(random.between(-3, 3))
+                  : kind == 2 ? (random.between(0, 1) ? INT32_MAX : INT32_MIN + 1)
+                              : 7;
+    return keys;
+}
+
+void keep_above(const Kernels& level, Record& record, Random random, int64_t n, int kind) {
+    const std::vector<int32_t> keys = some_keys(random, n, kind);
+    for (int32_t value : {INT32_MIN, -3, -1, 0, 6, 7, keys[n / 2], INT32_MAX - 1, INT32_MAX}) {
+        std::vector<int32_t> kept(keys.size()), numbers(keys.size());
+        const int64_t count = level.search.keep_above(keys.data(), n, value, kept.data(), numbers.data());
+        record.add(count);
+        record.add(kept, count);
+        record.add(numbers, count);
+    }
+}
+
+void cut_keys(const Kernels& level, Record& record, Random random, int64_t n, int kind) {
+    for (int64_t wanted : {int64_t{1}, n / 3, n - 1, n}) {
+        std::vector<int32_t> keys = some_keys(random, n, kind);
+        const Cut cut = level.search.cut_keys(keys.data(), n, std::max<int64_t>(wanted, 1));
+        record.add(cut.value);
+        record.add(cut.at_value);
+        record.add(keys, n);
+    }
+}
+
+void keep_pairs(const Kernels& level, Record& record, Random random, int64_t n, int kind) {
+    const std::vector<int32_t> scores = some_keys(random, n, kind);
+    const std::vector<int32_t> rows = random.integers<int32_t>(to_eight(n), 0, 2 * n);
+    for (int32_t value : {INT32_MIN + 1, -1, 0, 7, scores[n / 2], INT32_MAX})
+        for (int32_t last : {INT32_MIN, 0, static_cast<int32_t>(n), rows[n / 2], INT32_MAX}) {
+            std::vector<int32_t> kept = scores, kept_rows = rows;
+            const int64_t count = level.search.keep_pairs(kept.data(), kept_rows.data(), n, value, last);
+            record.add(count);
+            record.add(kept, count);
+            record.add(kept_rows, count);
+        }
+}
+
+}  // namespace
+
+void add_list_cases(Cases& cases) {
+    for (int64_t d : kDimensions)
+        for (Values kind : kAllValues) {
+            cases.add("round_query", round_query, d, kind);
+            cases.add("turn_query", turn_query, d, kind);
+            cases.add("round_to_bytes", round_to_bytes, d, kind);
+            cases.add("product", product, d, kind);
+        }
+    for (int64_t d : {1, 2, 4, 5, 65, 100, 384})
+        for (int64_t count : {1, 8, 9, 16, 17, 33, 70}) cases.add("score_lists", score_lists, d, count);
+    for (int64_t n : kCounts) {
+        for (bool nothing : {false, true}) cases.add("rank_lists", rank_lists, n, nothing);
+        for (int kind = 0; kind < 4; kind++) {
+            cases.add("keep_above", keep_above, n, kind);
+            cases.add("cut_keys", cut_keys, n, kind);
+            cases.add("keep_pairs", keep_pairs, n, kind);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+// The scan of one list for one query and up to four, with tables of any bytes: sums may wrap, and wrap alike.
+#include <algorithm>
+
+#include "cases.h"
+
+using namespace pcpq;
+
+namespace {
+
+constexpr int64_t kLists = 6;
+
+struct Query {
+    std::vector<uint8_t> table;
+    std::vector<int32_t> scores, rows;
+    Scan scan{};
+
+    // Tables as searches make them, in whose sums nothing wraps, or of any bytes, or as large as can be.
+    Query(Random& random, int64_t sections, int64_t wanted, int kind) {
+        const int64_t most = kind == 0 ? 63 : 255;
+        table = random.integers<uint8_t>(sections * 16, kind == 2 ? 254 : 0, most);
+        const int64_t capacity = Candidates::capacity_for(wanted);
+        scores.resize(capacity);
+        rows.resize(capacity);
+        scan.table = table.data();
+        scan.bias_eta = static_cast<uint16_t>(random.bits());
+        const int64_t threshold =
+            random.between(0, 2) ? random.between(0, random.between(0, 1) ? 45000 : 900) : INT32_MIN;
+        scan.best = {wanted, capacity, 0, static_cast<int32_t>(threshold), scores.data(), rows.data()};
+    }
+};
+
+void scan_list(const Kernels& level, Record& record, Random random, Coding coding, int64_t m, int64_t most,
+               int64_t together, int kind, bool filtered) {
+    std::vector<int64_t> rows, places;
+    place_lists(random, kLists, most, rows, places);
+    const int64_t n_blocks = places.back() / kBlock, pairs = (m + 1) / 2;
+    const bool scaled = coding == Coding::scaled;
+    SearchJob job{};
+    job.packed.coding = coding;
+    job.packed.sections = m;
+    job.packed.block_bytes = scaled ? pairs * 64 + 96 : table_sections(job.packed) * 16;
+    job.packed.own_books = scaled && random.between(0, 1);
+    const std::vector<uint8_t> blocks = random.integers<uint8_t>(n_blocks * job.packed.block_bytes, 0, 255);
+    const std::vector<int8_t> steps = random.integers<int8_t>(kLists * pairs * 32, kind == 2 ? 63 : -64, 64);
+    std::vector<uint32_t> allowed(n_blocks);
+    for (uint32_t& bits : allowed)
+        bits = random.between(0, 2) ? static_cast<uint32_t>(random.bits() & random.bits()) : 0;
+    job.packed.blocks = blocks.data();
+    job.packed.steps = steps.data();
+    job.lists.count = kLists;
+    job.lists.rows = rows.data();
+    job.lists.places = places.data();
+    job.allowed = filtered ? allowed.data() : nullptr;
+    std::vector<Query> queries;
+    queries.reserve(together);
+    Scan* scans[4];
+    for (int64_t q = 0; q < together; q++) {
+        queries.emplace_back(random, table_sections(job.packed), random.between(1, 60), kind);
+        scans[q] = &queries[q].scan;
+    }
+    for (int64_t list = 0; list < kLists; list++) {
+        const int64_t most_base = random.between(0, 1) ? 20000 : 90;  // near the threshold, rows often just reach it
+        const std::vector<int32_t> bases = random.integers<int32_t>(4, -most_base, most_base);
+        level.search.scan_list[together - 1](job, list, std::min(list + 1, kLists - 1), scans, bases.data());
+    }
+    for (const Query& query : queries) {
+        record.add(query.scan.best.count);
+        record.add(query.scan.best.threshold);
+        record.add(query.scores, query.scan.best.count);
+        record.add(query.rows, query.scan.best.count);
+    }
+}
+
+}  // namespace
+
+void add_scan_cases(Cases& cases) {
+    for (Coding coding : {Coding::plain, Coding::scaled})
+        for (int64_t together : {1, 2, 3, 4}) {
+            for (int64_t m : {1, 2, 3, 5, 25, 50})
+                for (int kind : {0, 1, 2})
+                    for (bool filtered : {false, true})
+                        cases.add("scan_list", scan_list, coding, m, 75, together, kind, filtered);
+            for (int64_t most : {1, 31, 32, 33, 64, 1000})
+                cases.add("scan_list", scan_list, coding, 8, most, together, 0, false);
+            cases.add("scan_list", scan_list, coding, 192, 40, together, 1, false);
+            cases.add("scan_list", scan_list, coding, 768, 40, together, 0, false);
+        }
+}

