@@ -2,6 +2,9 @@
 # make test   everything the tests need, and the tests
 # make docs   the pages as HTML, in build/docs
 # make lint   ruff, mypy, clang-format, the native stub
+# make integrations  what the tests of integrations need (LangChain, LlamaIndex, Ray, Faiss, ...), and these tests
+# make wheels   a wheel and a source distribution, each tested where nothing else is
+# make arm      NEON kernels against the portable ones, under an emulator
 # make torture  the hard tests of storage, in full
 # make symbols sanitize stub
 #
@@ -31,14 +34,27 @@ UNSANITIZED = --deselect tests/test_index.py::test_memory_does_not_grow_over_100
 browser:
 	@command -v chromium > /dev/null || sh tools/install_chromium.sh || echo "no Chromium: the report page is not tested"
 
-.PHONY: demo test browser docs lint symbols sanitize torture stub format clean
+.PHONY: demo test integrations wheels arm browser docs lint symbols sanitize torture stub format clean
 
 demo: $(VENV)/.package
 	$(BIN)/python -m pcpq.demo $(WORDS)
 
 # Workers share the processors: BLAS threads of each would wait for those of the others.
 test: $(VENV)/.package $(VENV)/.test browser
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) --ignore tests/integrations
+
+# Tests of Ray make clusters, which want the machine for themselves.
+RAY_TESTS = $(wildcard tests/integrations/test_ray_*.py)
+integrations: $(VENV)/.package $(VENV)/.integrations
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) tests/integrations $(RAY_TESTS:%=--ignore %)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(RAY_TESTS)
+	$(BIN)/python -m pytest tests/test_docs.py
+
+wheels: $(VENV)/.created
+	$(BIN)/python tools/check_wheels.py
+
+arm:
+	sh tools/check_arm.sh
 
 lint: $(VENV)/.package $(VENV)/.test $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -94,6 +110,10 @@ $(VENV)/.package: $(VENV)/.created $(SOURCES)
 
 $(VENV)/.test: $(VENV)/.package pyproject.toml
 	$(BIN)/pip install --quiet ".[test]"
+	touch $@
+
+$(VENV)/.integrations: $(VENV)/.test pyproject.toml
+	$(BIN)/pip install --quiet ".[test-integrations]"
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.package pyproject.toml

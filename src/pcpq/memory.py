@@ -1,4 +1,4 @@
-"""Arrays in pages of their own: they take memory when they are written, and can be given back from the start."""
+"""Arrays in pages of their own: they take memory when they are written, and move without being there twice."""
 
 from __future__ import annotations
 

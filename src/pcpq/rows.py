@@ -122,8 +122,8 @@ class RowsBuilder:
         if self._rows is not None and end <= room:
             return self._rows
         if self._length is not None:
-            shapes = {name: (self._length, *column.shape[1:]) for name, column in some.columns().items()}
-            return Rows.of({name: empty_lines(shape, getattr(some, name).dtype) for name, shape in shapes.items()})
+            shapes = {name: (self._length, *one.shape[1:]) for name, one in some.columns().items()}
+            return Rows.of({name: empty_lines(shapes[name], one.dtype) for name, one in some.columns().items()})
         room = max(end, 2 * room)
         self._pages = {
             name: self._pages[name].moved(self.count, room)

@@ -214,4 +214,5 @@ def rows_by_probes(snapshot: Snapshot, places: Places, probes: tuple[int, ...]) 
     sizes = sum(np.diff(part.segment.blocks.rows) for part in snapshot.parts)
     in_order = np.empty(places.shape)
     np.put_along_axis(in_order, places, np.broadcast_to(sizes, places.shape).astype(np.float64), axis=1)
-    return np.cumsum(in_order.sum(axis=0))[np.array(probes) - 1]
+    sums: NDArray[np.float64] = np.cumsum(in_order.sum(axis=0))[np.array(probes) - 1]
+    return sums
