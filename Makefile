@@ -48,7 +48,7 @@ RAY_TESTS = $(wildcard tests/integrations/test_ray_*.py)
 integrations: $(VENV)/.package $(VENV)/.integrations
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) tests/integrations $(RAY_TESTS:%=--ignore %)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(RAY_TESTS)
-	$(BIN)/python -m pytest tests/test_docs.py
+	$(BIN)/python -m pytest tests/test_docs.py -k integrations
 
 wheels: $(VENV)/.created
 	$(BIN)/python tools/check_wheels.py
