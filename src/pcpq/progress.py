@@ -59,7 +59,9 @@ class Bar(Progress):
 
     def say(self, what: str) -> None:
         """Name what is going on now."""
-        self.display.update(self.task, description=what)
+        news = what != self.display.tasks[0].description
+        # Drawn at once: a short step would be over before the next drawing.
+        self.display.update(self.task, description=what, refresh=news)
 
     def advance(self, amount: float) -> None:
         """So much more is done."""
