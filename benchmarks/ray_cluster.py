@@ -1,12 +1,13 @@
 """A Ray cluster on this machine against plain processes: equal answers, throughput by nodes, overhead a query.
 
     python benchmarks/ray_cluster.py --data FOLDER
-    python benchmarks/ray_cluster.py --data FOLDER --rows 20000 --seconds 2 --cores 1     a quick try
+    python benchmarks/ray_cluster.py --data FOLDER --rows 20000 --seconds 2 --rounds 1 --cores 1     a quick try
 
 Nodes have one CPU each and are pinned to a core of their own, as the plain processes are that they are held
-against: each of those opens the same index and searches alone. What the second node adds is divided by what the
-second process adds. The driver, which sends batches and waits, is pinned nowhere. Overhead is the time of a
-call less that of the same call on the index in this process, in turns.
+against: each of those opens the same index and searches alone. One and two of either take turns. What the
+second node adds is divided by what the second process adds, by medians. The driver, which sends batches and
+waits, is pinned nowhere. Overhead is the time of a call less that of the same call on the index in this
+process, in turns; a call that does nothing stands beside it.
 Results go to benchmarks/results/ray_cluster.json; with --rows the name says so.
 """
 
@@ -55,7 +56,7 @@ def search_alone(path: str, queries: np.ndarray, core: int, seconds: float, begi
         while time.perf_counter() < end:
             index.search(queries, threads=1, **SETTINGS)
             count += len(queries)
-    counts.put(count / seconds)
+        counts.put(count / (time.perf_counter() - end + seconds))
 
 
 def plain_throughput(path: str, queries: np.ndarray, cores: list[int], seconds: float) -> float:
@@ -113,20 +114,56 @@ def throughput(index: Any, queries: np.ndarray, seconds: float, ahead: int) -> f
     return sum(counts) / (time.perf_counter() - start)
 
 
+def in_turns(
+    path: str, queries: np.ndarray, cores: list[int], seconds: float, rounds: int
+) -> dict[str, list[int]]:
+    """Queries a second of plain processes and of nodes that all hold the whole index, one and more of them."""
+    found: dict[str, list[int]] = {}
+    for _ in range(rounds):
+        for n in range(1, len(cores) + 1):
+            plain = plain_throughput(path, queries, cores[:n], seconds)
+            with nodes(cores[:n]), ShardedIndex.open(path, shards=1, replicas=n) as sharded:
+                ours = throughput(sharded, queries, seconds, AHEAD * n)
+            for name, count in ((f"{n} processes", plain), (f"{n} nodes", ours)):
+                found.setdefault(name, []).append(round(count))
+                print(f"{name}: {count:,.0f} queries a second", flush=True)
+    return found
+
+
 def overhead(local: Any, sharded: Any, queries: np.ndarray, batch: int, calls: int) -> dict[str, float]:
     """Median microseconds of a call, here and there, in turns."""
     times: dict[str, list[float]] = {"local": [], "sharded": []}
     for call in range(calls + 5):
         some = queries[(call * batch) % (len(queries) - batch) :][:batch]
         some = some[0] if batch == 1 else some
-        for name, index in (("local", local), ("sharded", sharded)):
+        for name, index, threads in (("local", local, {"threads": 1}), ("sharded", sharded, {})):
             start = time.perf_counter()
-            index.search(some, **SETTINGS)
+            index.search(some, **SETTINGS, **threads)
             if call >= 5:
                 times[name].append(time.perf_counter() - start)
     found = {name: round(1e6 * float(np.median(one)), 1) for name, one in times.items()}
     more = found["sharded"] - found["local"]
     return found | {"overhead": round(more, 1), "overhead_a_query": round(more / batch, 1)}
+
+
+class Nothing:
+    """An actor whose calls cost what Ray's do."""
+
+    def do(self) -> None:
+        """Nothing."""
+
+
+def empty_call(calls: int) -> float:
+    """Median microseconds of a call that does nothing."""
+    actor = ray.remote(num_cpus=0)(Nothing).remote()
+    times = []
+    for call in range(calls + 5):
+        start = time.perf_counter()
+        ray.get(actor.do.remote())
+        if call >= 5:
+            times.append(time.perf_counter() - start)
+    ray.kill(actor)
+    return round(1e6 * float(np.median(times)), 1)
 
 
 def equal_answers(local: Any, sharded: Any, queries: np.ndarray, n: int) -> dict[str, bool]:
@@ -152,7 +189,8 @@ def main() -> None:
     parser.add_argument("--data")
     parser.add_argument("--set", default="glove")
     parser.add_argument("--rows", type=int)
-    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--seconds", type=float, default=6.0)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--cores", type=int, nargs="+", default=sorted(os.sched_getaffinity(0))[:2])
     options = parser.parse_args()
     rows = options.rows or 300_000
@@ -167,17 +205,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "index")
         pcpq.build(data.base, metric=default_metric(data.name)).save(path)
-        counts = range(1, len(cores) + 1)
-        result["plain"] = [plain_throughput(path, queries, cores[:n], options.seconds) for n in counts]
-        found = []
-        for n in counts:
-            with nodes(cores[:n]), ShardedIndex.open(path, shards=1, replicas=n) as sharded:
-                found.append(throughput(sharded, queries, options.seconds, AHEAD * n))
-        result["replicas"] = found
+        result["queries_a_second"] = in_turns(path, queries, cores, options.seconds, options.rounds)
         with nodes(cores), pcpq.open(path) as local:
             with ShardedIndex.open(path, shards=len(cores)) as sharded:
-                result["shards"] = throughput(sharded, queries, options.seconds, AHEAD * len(cores))
+                some = [throughput(sharded, queries, options.seconds, AHEAD * len(cores)) for _ in range(3)]
+                result["queries_a_second"][f"{len(cores)} nodes, a shard each"] = [round(one) for one in some]
                 result["equal"] = equal_answers(local, sharded, data.all_queries, len(data.base))
+                result["empty_call_us"] = empty_call(500)
                 result["overhead_us"] = {
                     f"{len(cores)} shards, {batch} queries": overhead(local, sharded, queries, batch, calls)
                     for batch, calls in ((1, 500), (100, 200))
@@ -187,9 +221,11 @@ def main() -> None:
                     f"1 shard, {batch} queries": overhead(local, sharded, queries, batch, calls)
                     for batch, calls in ((1, 500), (100, 200))
                 }
+    medians = {name: float(np.median(one)) for name, one in result["queries_a_second"].items()}
+    result["medians"] = medians
     if len(cores) > 1:
-        plain, ours = result["plain"], result["replicas"]
-        result["second_node_over_second_process"] = round((ours[1] - ours[0]) / (plain[1] - plain[0]), 3)
+        more = {kind: medians[f"2 {kind}"] - medians[f"1 {kind}"] for kind in ("nodes", "processes")}
+        result["second_node_over_second_process"] = round(more["nodes"] / more["processes"], 3)
     suffix = f"_{options.rows}" if options.rows else ""
     save(RESULTS / f"ray_cluster{suffix}.json", result)
     if not all(result["equal"].values()):

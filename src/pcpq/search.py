@@ -6,7 +6,7 @@ import sys
 import warnings
 from dataclasses import dataclass, replace
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -25,7 +25,7 @@ from pcpq.arrays import (
 from pcpq.foreign import as_array
 from pcpq.names import as_words, kind_of
 from pcpq.quantizers.options import whole_number
-from pcpq.recall import FEW, RESULTS, USUAL_TARGET, check_target
+from pcpq.recall import FEW, RESULTS, USUAL_TARGET, Choice, RecallCurve, check_target
 from pcpq.scan import Allowed, Asked, Scores, Segment
 from pcpq.snapshot import Snapshot
 from pcpq.trained import Trained
@@ -97,6 +97,24 @@ class Plan:
     threads: int | None
 
 
+class Searched(Protocol):
+    """What plans are made for: a snapshot, wherever its parts are."""
+
+    @property
+    def trained(self) -> Trained:
+        """Lists."""
+
+    @property
+    def recall(self) -> RecallCurve | None:
+        """What searches find."""
+
+    @property
+    def choices(self) -> dict[Any, Choice]:
+        """What was chosen for a recall before."""
+
+    def __len__(self) -> int: ...
+
+
 def make_plan(
     snapshot: Snapshot,
     k: int,
@@ -108,6 +126,25 @@ def make_plan(
     where: str | None,
     threads: int | None,
 ) -> Plan:
+    """How a snapshot is searched, less what filters refuse."""
+    filtered = filter is not None or exclude is not None or where is not None
+    if filtered:
+        allowed = allowed_rows(snapshot, filter, exclude, where)
+    else:
+        allowed = tuple(part.everything for part in snapshot.parts)
+    return plan_for(snapshot, k, probes, rerank, target_recall, allowed, filtered, threads)
+
+
+def plan_for(
+    searched: Searched,
+    k: int,
+    probes: int | None,
+    rerank: int | None,
+    target_recall: float | None,
+    allowed: tuple[Allowed, ...],
+    filtered: bool,
+    threads: int | None,
+) -> Plan:
     """Defaults filled in, and everything judged where little may be found."""
     k = whole_number("k", k, 1, 1 << 30)
     if probes is not None:
@@ -115,39 +152,34 @@ def make_plan(
     if rerank is not None:
         rerank = whole_number("rerank", rerank, 1, 1 << 34)
     check_target(target_recall, probes)
-    n_lists, n_allowed = len(snapshot.trained.partition), len(snapshot)
-    allowed = tuple(part.everything for part in snapshot.parts)
-    few = len(snapshot) <= FEW and probes is None
-    if filter is not None or exclude is not None or where is not None:
-        allowed = allowed_rows(snapshot, filter, exclude, where)
-        n_allowed = sum(some.count for some in allowed)
-        few = few or n_allowed <= FEW
-    if few:
-        probes, rerank = n_lists, n_allowed if rerank is None else rerank
+    n = len(searched)
+    n_allowed = sum(some.count for some in allowed) if filtered else n
+    if (n <= FEW and probes is None) or (filtered and n_allowed <= FEW):
+        probes = len(searched.trained.partition)
+        rerank = n_allowed if rerank is None else rerank
     elif probes is None:
-        share = n_allowed / max(len(snapshot), 1)
-        probes, rerank = settings_for(snapshot, k, rerank, target_recall, share)
+        probes, rerank = settings_for(searched, k, rerank, target_recall, n_allowed / max(n, 1))
     wanted = rerank if rerank is not None else max(100, 10 * k)
     return Plan(k, probes, min(max(wanted, k), n_allowed), allowed, n_allowed, threads)
 
 
 def settings_for(
-    snapshot: Snapshot, k: int, rerank: int | None, target: float | None, share: float
+    searched: Searched, k: int, rerank: int | None, target: float | None, share: float
 ) -> tuple[int, int | None]:
     """Probes and candidates for a recall, by what was measured; a twentieth of the lists where nothing was."""
-    curve = snapshot.recall
+    curve = searched.recall
     if curve is None:
-        return max(1, len(snapshot.trained.partition) // 20), rerank
+        return max(1, len(searched.trained.partition) // 20), rerank
     asked = (k, rerank, target, round(share, 3))
-    known = snapshot.choices.get(asked)
+    known = searched.choices.get(asked)
     if known is not None:
         return known.probes, known.rerank
     aim = USUAL_TARGET if target is None else target
     choice = curve.choose(k, aim, share=share, rerank=rerank, strict=target is not None)
-    if len(snapshot.choices) < MOST_PLANS:
-        snapshot.choices[asked] = choice
+    if len(searched.choices) < MOST_PLANS:
+        searched.choices[asked] = choice
     if target is not None and choice.recall < target:
-        keep = snapshot.trained.keep
+        keep = searched.trained.keep
         judged_by = "codes alone" if keep is None else f"vectors kept as {keep}"
         reached = f"about {choice.recall:.3f} is reached"
         warn_user(f"a recall of {target} at k={k} is out of reach with {judged_by}; {reached}")
@@ -167,10 +199,15 @@ def range_bound(metric: str, min_score: float | None, max_distance: float | None
 def range_plan(
     snapshot: Snapshot, probes: int | None, filter: Any, exclude: Any, where: str | None, threads: int | None
 ) -> Plan:
+    """How a snapshot is searched by range."""
+    return make_plan(snapshot, 1, range_probes(snapshot, probes), None, None, filter, exclude, where, threads)
+
+
+def range_probes(searched: Searched, probes: int | None) -> int | None:
     """For a search by range: who knows how many lie in it, so lists are probed as for many results."""
-    if probes is None and len(snapshot) > FEW:
-        probes, _ = settings_for(snapshot, RESULTS[-1], None, None, 1.0)
-    return make_plan(snapshot, 1, probes, None, None, filter, exclude, where, threads)
+    if probes is None and len(searched) > FEW:
+        probes, _ = settings_for(searched, RESULTS[-1], None, None, 1.0)
+    return probes
 
 
 def warn_user(message: str) -> None:

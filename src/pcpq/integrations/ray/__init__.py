@@ -7,6 +7,8 @@ merging.py   a few lists of all such files, in their place of one segment
 tasks.py     tasks, a few at a time
 building.py  build: all of this as tasks, and one commit
 slices.py    some lists of an index, and nothing else of it
+candidates.py  what a slice tells of its rows
+wire.py      queries and answers in pieces that travel with calls
 shard.py     what an actor does: searches in its slice of a generation
 answers.py   candidates of all shards to answers: those of the index as a whole
 replicas.py  who is asked, and who is asked instead

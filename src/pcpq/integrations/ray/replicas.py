@@ -20,6 +20,7 @@ from ray.exceptions import (
 )
 
 from pcpq.integrations.ray.shard import GenerationGoneError
+from pcpq.integrations.ray.wire import joined
 
 # What says that an actor or its node is gone, not that a question was wrong.
 DIED = (
@@ -98,19 +99,20 @@ class Question:
     def _held(self, actor: Any, reference: Any, attempt: float) -> Any:
         """An actor's answer, after it was given the generation if it lacks it."""
         try:
-            return own_error(lambda: ray.get(reference, timeout=attempt))
+            return received(reference, attempt)
         except GenerationGoneError:
-            own_error(lambda: ray.get(self._bring(actor), timeout=attempt))
-            return own_error(lambda: ray.get(self._ask(actor), timeout=attempt))
+            received(self._bring(actor), attempt)
+            return received(self._ask(actor), attempt)
 
 
-def own_error(get: Callable[[], Any]) -> Any:
-    """What an actor returned, or what it raised as if it had been called here."""
+def received(reference: Any, seconds: float | None = None) -> Any:
+    """What an actor returned, in one piece or several, or what it raised as if it had been called here."""
     try:
-        return get()
+        found = ray.get(reference, timeout=seconds)
     except DIED:
         raise
     except RayTaskError as error:
         if isinstance(error.cause, Exception):
             raise error.cause from error
         raise
+    return joined(found) if isinstance(reference, list) else found

@@ -13,11 +13,12 @@ import ray
 from numpy.typing import NDArray
 
 from pcpq.arrays import Float32Array, Ids
-from pcpq.integrations.ray.slices import Candidates, SlicedPart, bounds_of, sliced
+from pcpq.integrations.ray.slices import SlicedPart, bounds_of, sliced
+from pcpq.integrations.ray.wire import cut, from_pieces
 from pcpq.lookup import attributes_of, statistics, vectors_of
 from pcpq.names import as_words, is_id
 from pcpq.recall import RecallCurve
-from pcpq.scan import Allowed, Scores
+from pcpq.scan import Allowed
 from pcpq.search import Bitmap
 from pcpq.snapshot import Snapshot, best_of
 from pcpq.storage.manifest import Manifest, check_of, read_manifest
@@ -41,6 +42,16 @@ class Filter(NamedTuple):
     key: str
     content: Any  # a list of one reference to (filter, exclude): not sent unless wanted
     where: str | None
+
+
+class Request(NamedTuple):
+    """What queries ask for."""
+
+    k: int
+    probes: int
+    reranks: Sequence[int]  # of every part
+    wanted: Filter | None
+    pieces: int  # of the result
 
 
 class Description(NamedTuple):
@@ -117,30 +128,22 @@ class Shard:
         """How many rows of every part a filter leaves here."""
         return tuple(some.count for some in self._allowed(self._held(key), wanted))
 
-    def candidates(
-        self, key: Key, queries: Float32Array, probes: int, reranks: Sequence[int], wanted: Filter | None
-    ) -> list[Candidates]:
-        """For every part, what searches of the whole may judge."""
-        held = self._held(key)
-        allowed = self._allowed(held, wanted)
-        return [
-            part.candidates(queries, probes, rerank, some, self.threads)
-            for part, rerank, some in zip(held.parts, reranks, allowed, strict=True)
+    def candidates(self, key: Key, request: Request, *pieces: Float32Array) -> Any:
+        """For every part, what searches of the whole may judge: Candidates, as the wire has them."""
+        held, queries = self._held(key), from_pieces(pieces)
+        allowed = self._allowed(held, request.wanted)
+        found = [
+            part.candidates(queries, request.k, request.probes, rerank, some, self.threads)
+            for part, rerank, some in zip(held.parts, request.reranks, allowed, strict=True)
         ]
+        return cut(found, request.pieces)
 
-    def answers(
-        self,
-        key: Key,
-        queries: Float32Array,
-        k: int,
-        probes: int,
-        reranks: Sequence[int],
-        wanted: Filter | None,
-    ) -> tuple[Scores, Ids]:
-        """The best of all parts; right for the whole where this shard is all of it."""
-        held = self._held(key)
+    def answers(self, key: Key, request: Request, *pieces: Float32Array) -> Any:
+        """The best of all parts, scores and ids; right for the whole where this shard is all of it."""
+        held, queries = self._held(key), from_pieces(pieces)
+        k, probes, allowed = request.k, request.probes, self._allowed(held, request.wanted)
         found = []
-        for part, rerank, some in zip(held.parts, reranks, self._allowed(held, wanted), strict=True):
+        for part, rerank, some in zip(held.parts, request.reranks, allowed, strict=True):
             if some.count:
                 own_k = min(k, some.count)
                 scores, rows = part.segment.search(queries, own_k, probes, rerank, some, self.threads)
@@ -148,7 +151,7 @@ class Shard:
                 if part.segment.guard is not None:
                     part.segment.guard.judged(rows[there])
                 found.append((scores, np.where(there, part.ids[np.maximum(rows, 0)], -1)))
-        return best_of(found, len(queries), k)
+        return cut(best_of(found, len(queries), k), request.pieces)
 
     def words(self, key: Key, numbers: Ids) -> NDArray[np.object_]:
         """Words of numbers."""

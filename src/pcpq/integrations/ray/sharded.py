@@ -29,7 +29,17 @@ from pcpq.integrations.ray.view import Directory, Patience, View
 from pcpq.integrations.ray.writing import Writers
 from pcpq.quantizers.options import whole_number
 from pcpq.recall import FEW, check_target
-from pcpq.search import Bitmap, Result, as_returned, ask, find, find_range, range_bound
+from pcpq.search import (
+    Bitmap,
+    Result,
+    as_returned,
+    ask,
+    find,
+    find_range,
+    plan_for,
+    range_bound,
+    range_probes,
+)
 
 # Times that a query begins anew because a generation went away under it.
 MOST_TRIES = 10
@@ -171,7 +181,7 @@ class ShardedIndex:
                 view.recall = view.ask_one(0, "measure", None, None, seed)
             asked = ask(view.trained, queries)
             allowed = view.allowed(wanted, partial)
-            plan = view.plan(k, probes, rerank, target_recall, allowed, wanted is not None)
+            plan = plan_for(view, k, probes, rerank, target_recall, allowed, wanted is not None, None)
             searching: Any = view.searching(wanted, partial)
             scores, numbers = find(searching, asked, plan)
             found = Result(as_returned(view.trained, scores, asked.unit), view.words(numbers))
@@ -195,7 +205,8 @@ class ShardedIndex:
 
         def search(view: View) -> Any:
             asked = ask(view.trained, queries)
-            plan = view.range_plan(probes, view.allowed(wanted, False), wanted is not None)
+            allowed, lists = view.allowed(wanted, False), range_probes(view, probes)
+            plan = plan_for(view, 1, lists, None, None, allowed, wanted is not None, None)
             searching: Any = view.searching(wanted, False)
             least = bound / (view.trained.unit * asked.unit)
             limits, scores, numbers = find_range(searching, asked, plan, least)

@@ -8,34 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.arrays import Float32Array, Ids, slices
+from pcpq.integrations.ray.candidates import NOTHING, Candidates, candidates_of
 from pcpq.packing import BLOCK, Blocks
 from pcpq.parallel import available_threads, map_threads
 from pcpq.rows import Spread
-from pcpq.scan import QUERIES_TOGETHER, Allowed, Scores, Segment
+from pcpq.scan import QUERIES_TOGETHER, Allowed, Segment
 from pcpq.snapshot import Part, Snapshot
 from pcpq.storage.objects import guard_of
-
-# What the scan thinks of nothing.
-NOTHING = np.iinfo(np.int32).min
-
-
-class Candidates(NamedTuple):
-    """The best rows of a slice by their codes, in no order: (n, c) each."""
-
-    codes: NDArray[np.int32]  # what the scan thinks of them, larger is better
-    rows: Ids  # their numbers in the whole segment, -1 for none
-    ids: Ids
-    scores: Scores  # as judged
-
-    def of(self, queries: slice | NDArray[Any]) -> Candidates:
-        """Those of some queries."""
-        return Candidates(self.codes[queries], self.rows[queries], self.ids[queries], self.scores[queries])
 
 
 def bounds_of(snapshot: Snapshot, shards: int) -> Ids:
@@ -189,27 +174,24 @@ class SlicedPart:
         return self.segment.blocks.mask(np.isin(self.ids, numbers))
 
     def candidates(
-        self, queries: Float32Array, probes: int, rerank: int, allowed: Allowed, threads: int | None
+        self, queries: Float32Array, k: int, probes: int, rerank: int, allowed: Allowed, threads: int | None
     ) -> Candidates:
         """The best `rerank` rows by their codes, or all there are, judged."""
-        n, count = len(queries), min(rerank, allowed.count)
-        shape = (n, count)
+        shape = (len(queries), min(rerank, allowed.count))
         codes, found = np.full(shape, NOTHING, np.int32), np.full(shape, -1, np.int64)
         scores = np.full(shape, -np.inf)
-        if count == 0:
-            return Candidates(codes, found, found, scores)
         native = self.segment.searcher.search
 
         def search(some: slice) -> None:
             out = (found[some], scores[some], allowed.mask, allowed.share)
-            native(queries[some], probes, count, *out, out_scanned=codes[some])
+            native(queries[some], probes, shape[1], *out, out_scanned=codes[some])
 
-        map_threads(search, slices(n, min(QUERIES_TOGETHER, -(-n // available_threads(threads)))), threads)
-        there = found >= 0
-        if self.segment.guard is not None:
-            self.segment.guard.judged(found[there])
-        ids = np.where(there, self.ids[np.maximum(found, 0)], -1)
-        return Candidates(codes, np.where(there, found + self.first, -1), ids, scores)
+        if shape[1]:
+            together = min(QUERIES_TOGETHER, -(-len(queries) // available_threads(threads)))
+            map_threads(search, slices(len(queries), together), threads)
+            if self.segment.guard is not None:
+                self.segment.guard.judged(found[found >= 0])
+        return candidates_of(codes, found, scores, self.ids, k)
 
 
 def sliced(snapshot: Snapshot, lists: slice) -> Sequence[SlicedPart]:

@@ -14,17 +14,18 @@ from numpy.typing import NDArray
 from pcpq.arrays import Float32Array, Ids
 from pcpq.integrations.ray.answers import judged_best
 from pcpq.integrations.ray.replicas import Question, Replicas, ShardLostError
-from pcpq.integrations.ray.shard import Description, Filter
-from pcpq.quantizers.options import whole_number
-from pcpq.recall import FEW, RESULTS, RecallCurve, check_target
+from pcpq.integrations.ray.shard import Description, Filter, Request
+from pcpq.integrations.ray.wire import MOST_BYTES, as_pieces, pieces_for
+from pcpq.recall import Choice, RecallCurve
 from pcpq.scan import Allowed, Scores
-from pcpq.search import Plan, settings_for
 from pcpq.snapshot import best_of
 
 # Queries of a batch that are worth another replica's time.
 QUERIES_A_REPLICA = 64
 # At most so many go at once: where shards are merged, candidates of all of them come back.
 QUERIES_A_CALL, MERGED_A_CALL = 8192, 1024
+# What comes back, about: of so many candidates for every answer, more than codes.
+BYTES_AN_ANSWER, BYTES_A_CODE, BYTES_A_CANDIDATE, MOST_TOLD = 16, 4, 20, 4
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class View:
         self.directories, self.descriptions, self.patience = directories, descriptions, patience
         self.trained = first.trained
         self.recall: RecallCurve | None = first.recall
-        self.choices: dict[Any, Any] = {}
+        self.choices: dict[Any, Choice] = {}
         self.counts = [count for one in descriptions for count in one.counts]
         kinds = {one.manifest.kind for one in descriptions} - {None}
         self.kind = next(iter(kinds), None)
@@ -94,13 +95,13 @@ class View:
         if now:
             after()
 
-    def question(self, place: int, shard: int, method: str, *arguments: Any) -> Question:
+    def question(self, place: int, shard: int, method: str, *arguments: Any, pieces: int = 1) -> Question:
         """Ask a shard of a directory for something about this generation."""
         one, replicas = self.descriptions[place], self.directories[place].shards[shard]
         manifest, bounds = one.manifest, one.bounds
 
         def ask(actor: Any) -> Any:
-            return getattr(actor, method).remote(one.key, *arguments)
+            return getattr(actor, method).options(num_returns=pieces).remote(one.key, *arguments)
 
         return Question(replicas, ask, lambda actor: actor.load.remote(manifest, bounds))
 
@@ -166,38 +167,6 @@ class View:
         """To be searched under a filter."""
         return Searching(self, wanted, partial)
 
-    def plan(
-        self,
-        k: int,
-        probes: int | None,
-        rerank: int | None,
-        target: float | None,
-        allowed: tuple[Allowed, ...],
-        filtered: bool,
-    ) -> Plan:
-        """As search.make_plan, which knows one snapshot, has it."""
-        k = whole_number("k", k, 1, 1 << 30)
-        if probes is not None:
-            probes = whole_number("probes", probes, 1, 1 << 30)
-        if rerank is not None:
-            rerank = whole_number("rerank", rerank, 1, 1 << 34)
-        check_target(target, probes)
-        view: Any = self
-        n_lists, n_allowed = len(self.trained.partition), sum(some.count for some in allowed)
-        if (len(self) <= FEW and probes is None) or (filtered and n_allowed <= FEW):
-            probes, rerank = n_lists, n_allowed if rerank is None else rerank
-        elif probes is None:
-            probes, rerank = settings_for(view, k, rerank, target, n_allowed / max(len(self), 1))
-        judged = rerank if rerank is not None else max(100, 10 * k)
-        return Plan(k, probes, min(max(judged, k), n_allowed), allowed, n_allowed, None)
-
-    def range_plan(self, probes: int | None, allowed: tuple[Allowed, ...], filtered: bool) -> Plan:
-        """As search.range_plan."""
-        view: Any = self
-        if probes is None and len(self) > FEW:
-            probes, _ = settings_for(view, RESULTS[-1], None, None, 1.0)
-        return self.plan(1, probes, None, None, allowed, filtered)
-
     def words(self, numbers: Ids) -> NDArray[Any]:
         """Numbers that a search found, or their words."""
         if self.kind != "str":
@@ -234,6 +203,7 @@ class Searching:
         groups = max(1, min(many, len(queries) // QUERIES_A_REPLICA))
         merged = any(len(one.shards) > 1 for one in view.directories)
         step = min(-(-len(queries) // groups), MERGED_A_CALL if merged else QUERIES_A_CALL)
+        step = max(1, min(step, MOST_BYTES // queries[:1].nbytes))
         some = [queries[first : first + step] for first in range(0, len(queries), step)]
         asked = [self._ask(part, k, probes, rerank, allowed) for part in some]
         found = [
@@ -251,12 +221,17 @@ class Searching:
             count = len(view.descriptions[place].counts)
             reranks = [min(rerank, some.count) for some in allowed[first : first + count]]
             first += count
-            if len(directory.shards) == 1:
-                arguments: tuple[Any, ...] = ("answers", queries, k, probes, reranks, self.wanted)
-            else:
-                arguments = ("candidates", queries, probes, reranks, self.wanted)
+            method, size = "answers", BYTES_AN_ANSWER * k
+            if len(directory.shards) > 1:
+                method = "candidates"
+                size = sum(BYTES_A_CODE * one + BYTES_A_CANDIDATE * min(one, MOST_TOLD * k) for one in reranks)
+            pieces = pieces_for(len(queries) * size)
+            request = Request(k, probes, reranks, self.wanted, pieces)
             questions.append(
-                [view.question(place, shard, *arguments) for shard in range(len(directory.shards))]
+                [
+                    view.question(place, shard, method, request, *as_pieces(queries), pieces=pieces)
+                    for shard in range(len(directory.shards))
+                ]
             )
         return questions
 

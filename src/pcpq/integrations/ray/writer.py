@@ -6,10 +6,8 @@ import time
 from typing import Any
 from uuid import uuid4
 
-import ray
-
 from pcpq.index import Index
-from pcpq.integrations.ray.replicas import DIED, PAUSE, own_error
+from pcpq.integrations.ray.replicas import DIED, PAUSE, received
 from pcpq.opening import open_index
 
 # Seconds for which a writer may be away.
@@ -88,7 +86,7 @@ class Writing:
         """Make changes last; returns the generation. If the writer dies, the directory tells how it ended."""
         life, before = self._begin(), self._generation
         try:
-            self._generation = own_error(lambda: ray.get(self._actor.change.remote(life, "commit")))
+            self._generation = received(self._actor.change.remote(life, "commit"))
         except (*DIED, WriterLostError) as error:
             self._life = None
             self._begin()
@@ -102,7 +100,7 @@ class Writing:
         deadline = time.monotonic() + PATIENCE
         while self._life is None:
             try:
-                self._life, self._generation = own_error(lambda: ray.get(self._actor.begin.remote()))
+                self._life, self._generation = received(self._actor.begin.remote())
             except DIED:
                 if time.monotonic() > deadline:
                     raise
@@ -111,7 +109,7 @@ class Writing:
 
     def _call(self, ask: Any) -> Any:
         try:
-            return own_error(lambda: ray.get(ask()))
+            return received(ask())
         except (*DIED, WriterLostError) as error:
             self._life = None
             raise self._lost() from error

@@ -1,0 +1,106 @@
+"""Candidates of slices make the answers of the whole; what goes over the wire comes out of it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import ray_nodes  # noqa: F401  (before Ray, for which it sets variables)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("ray")
+
+from pcpq.integrations.ray import wire
+from pcpq.integrations.ray.answers import judged_best
+from pcpq.integrations.ray.candidates import NOTHING, candidates_of
+
+
+def answers_of_the_whole(codes, scores, ids, k, rerank):
+    """By sorting everything, of one query."""
+    judged = np.lexsort((np.arange(len(codes)), -codes))[:rerank]
+    best = judged[np.lexsort((ids[judged], -scores[judged]))][:k]
+    missing = k - len(best)
+    return np.append(scores[best], [-np.inf] * missing), np.append(ids[best], [-1] * missing)
+
+
+def candidates_of_slice(codes, scores, ids, rows, k, rerank):
+    """As a slice finds them: the best by code, in the order of their scores; of too few, some are none."""
+    n, width = codes.shape[0], min(rerank, codes.shape[1] + 2)
+    out = (
+        np.full((n, width), NOTHING, np.int32),
+        np.full((n, width), -1),
+        np.full((n, width), -np.inf),
+    )
+    for query in range(n):
+        best = np.lexsort((rows, -codes[query]))[:width]
+        best = best[np.lexsort((rows[best], -scores[query, best]))]
+        for array, values in zip(out, (codes[query, best], best, scores[query, best]), strict=True):
+            array[query, : len(best)] = values
+    return candidates_of(*out, ids, k)
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    cuts=st.lists(st.integers(0, 60), min_size=1, max_size=3),
+    k=st.integers(1, 12),
+    more=st.integers(0, 50),
+    kinds=st.sampled_from([2, 8, 1000]),
+)
+@settings(max_examples=150, deadline=None)
+def test_candidates_of_slices_make_the_answers_of_the_whole(seed, cuts, k, more, kinds):
+    generator, rows, n, rerank = np.random.default_rng(seed), 60, 4, k + more
+    codes = generator.integers(-kinds, kinds, (n, rows)).astype(np.int32)
+    scores = generator.integers(0, kinds, (n, rows)) + 0.01 * codes
+    ids = generator.permutation(1000)[:rows]
+    bounds = [0, *sorted(cuts), rows]
+    parts = [
+        candidates_of_slice(codes[:, a:b], scores[:, a:b], ids[a:b], np.arange(b - a), k, rerank)
+        for a, b in pairwise(bounds)
+    ]
+    found_scores, found_ids = judged_best(parts, k, rerank)
+    for query in range(n):
+        expected = answers_of_the_whole(codes[query], scores[query], ids, k, rerank)
+        np.testing.assert_array_equal(found_scores[query], expected[0])
+        np.testing.assert_array_equal(found_ids[query], expected[1])
+
+
+def test_few_rows_are_told_of_where_codes_are_good():
+    generator = np.random.default_rng(0)
+    scores = -np.sort(-generator.normal(size=(50, 400)), axis=1)
+    codes = np.round(100 * scores + generator.normal(size=scores.shape)).astype(np.int32)
+    rows = np.argsort(generator.random(scores.shape), axis=1)
+    told = candidates_of(codes, rows, scores, np.arange(400), 10)
+    assert told.counts.max() <= 25
+    assert (np.diff(told.codes) <= 0).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 1000, 1001])
+def test_queries_come_out_of_the_wire_as_they_went_in(n):
+    queries = np.random.default_rng(0).normal(size=(n, 100)).astype(np.float32)
+    pieces = wire.as_pieces(queries)
+    assert max(piece.nbytes for piece in pieces) <= wire.PIECE
+    np.testing.assert_array_equal(wire.from_pieces(pieces), queries)
+
+
+def test_a_query_that_is_larger_than_a_piece_goes_alone():
+    queries = np.ones((3, 30_000), np.float32)
+    assert [len(piece) for piece in wire.as_pieces(queries)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 7])
+def test_results_come_out_of_the_wire_as_they_went_in(pieces):
+    result = [("a", np.arange(1000)), np.ones(3)]
+    sent = wire.cut(result, pieces)
+    back = wire.joined(sent) if pieces > 1 else sent
+    np.testing.assert_array_equal(back[0][1], np.arange(1000))
+    if pieces > 1:
+        assert len(sent) == pieces
+        assert max(map(len, sent)) <= min(map(len, sent)) + pieces
+
+
+def test_as_many_pieces_as_ray_sends_with_a_call():
+    assert wire.pieces_for(10) == 1
+    assert wire.pieces_for(wire.PIECE + 1) == 2
+    assert wire.pieces_for(1e12) * wire.PIECE <= wire.MOST_BYTES
