@@ -6,8 +6,9 @@
     python benchmarks/scale_model.py tables                     writes the tables of docs/scale.md
 
 One core does everything. A stage takes a constant times what it does: training rounds x sample x lists x
-dimensions, assigning vectors x lists x dimensions, encoding vectors x dimensions, and so on. A search scans
-rows, and how many it needs for a recall grows with some power of the number of vectors. `predict` refuses to
+dimensions, assigning vectors x lists x dimensions, encoding vectors x dimensions, and so on. A search ranks
+lists, makes tables, scans rows and judges candidates; how many it needs for a recall grows with some power of
+the number of vectors, and each costs more as far as it is not in the processor's cache. `predict` refuses to
 write over what it said before; `check` refuses to run without it. With --rows the names of results say so.
 """
 
@@ -32,13 +33,14 @@ from common import data_folder, default_metric, load, save
 from growth import grown
 from markdown_tables import markdown, ran_in
 
-from pcpq.budget import DESIGNS
+from pcpq.budget import BESIDE, COORDINATE, DESIGNS, ID_BYTES
 from pcpq.environment import environment
 from pcpq.fitting import ROWS_A_LIST, default_lists
 from pcpq.index import Index
 from pcpq.opening import learn
 from pcpq.partition import HALF_ROUNDS, NEAR_LISTS, NEAR_ROUNDS, ROUNDS
 from pcpq.rows import RowsBuilder
+from pcpq.search import ask, make_plan
 from pcpq.storage.store import Store
 from pcpq.streams import Stream
 from pcpq.truth import QUERIES, ExactAnswers
@@ -46,7 +48,7 @@ from pcpq.tuning import measure
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parents[1] / "docs"
-SIZES = (30_000, 100_000, 300_000, 1_000_000)
+SIZES = (30_000, 100_000, 300_000, 1_000_000, 2_000_000)
 CHECKED = 3_000_000
 LARGE = (10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000)
 TARGET = 0.95
@@ -54,6 +56,7 @@ ROUNDS_OF_QUERIES = 7
 # For the tables: what a node has, and what a core of it writes and reads.
 NODE_CORES, NODE_BYTES, DISK = 16, 128 << 30, 1e9
 MOST_ROWS = (1 << 31) - 1  # of a directory
+STAGES = ("rank lists", "tables", "scan", "judge", "rest")
 
 Run = dict[str, Any]
 
@@ -76,8 +79,28 @@ def features(n: int, d: int) -> dict[str, dict[str, float]]:
         "pack": {"rows": giga * n * d},
         "measure": {"rows": giga * n * min(QUERIES, max(150, n // 500)), "lists": giga * QUERIES * lists * d},
         "save": {"rows": giga * n * d},
-        "search": {"lists": 1e-3 * lists * d, "one": 1.0},
     }
+
+
+def search_features(n: int, d: int, rows: float, judged: float, cache: int) -> dict[str, dict[str, float]]:
+    """What every stage of a search does, in thousands; "far" is what the cache has no room for."""
+    design = DESIGNS[0]
+    kept = n * COORDINATE[design.keep] * d
+    codes = n * (design.bytes_a_vector(d, n) - BESIDE[design.keep] - ID_BYTES) - kept
+    far_codes, far_kept = (max(0.0, 1.0 - cache / size) for size in (codes, kept))
+    return {
+        "rank lists": {"lists": 1e-3 * default_lists(n) * d, "one": 1.0},
+        "tables": {"one": 1.0},
+        "scan": {"rows": 1e-3 * rows, "far": 1e-3 * rows * far_codes},
+        "judge": {"candidates": 1e-3 * judged, "far": 1e-3 * judged * far_kept},
+        "rest": {"one": 1.0},
+    }
+
+
+def cache_size() -> int:
+    """The largest cache of this processor in bytes."""
+    told = Path("/sys/devices/system/cpu/cpu0/cache/index3/size").read_text().strip()
+    return int(told.removesuffix("K")) << 10
 
 
 def staged(vectors: np.ndarray, queries: np.ndarray, metric: str) -> Run:
@@ -119,26 +142,31 @@ def staged(vectors: np.ndarray, queries: np.ndarray, metric: str) -> Run:
 
 
 def asking(index: Index, queries: np.ndarray) -> dict[str, Any]:
-    """Microseconds of a query among others and alone, and the rows that it scans for the usual recall."""
-    curve = index._fitted().snapshot.recall
-    assert curve is not None
-    choice = curve.choose(10, TARGET)
-    settings = {"k": 10, "probes": choice.probes, "rerank": choice.rerank}
-    batch, single = [], []
-    for _ in range(ROUNDS_OF_QUERIES):
-        start = time.perf_counter()
-        index.search(queries, threads=1, **settings)
-        batch.append((time.perf_counter() - start) / len(queries))
-        start = time.perf_counter()
-        for query in queries[:300]:
-            index.search(query, **settings)
-        single.append((time.perf_counter() - start) / 300)
-    rows = float(np.interp(choice.probes, curve.probes, curve.rows))
-    found = {"probes": choice.probes, "rerank": choice.rerank, "rows_scanned": round(rows)}
-    return found | {
-        "batch_us": 1e6 * float(np.median(batch)),
-        "single_us": 1e6 * float(np.median(single)),
-    }
+    """Microseconds of every stage of a query among others and alone, rows scanned, candidates judged."""
+    snapshot = index._fitted().snapshot
+    assert snapshot.recall is not None
+    choice = snapshot.recall.choose(10, TARGET)
+    rows = ask(snapshot.trained, queries).rows
+    plan = make_plan(snapshot, 10, choice.probes, choice.rerank, None, None, None, None, 1)
+    found: dict[str, Any] = {"probes": choice.probes, "rerank": choice.rerank}
+    for kind, groups in (("batch_us", [queries]), ("single_us", list(queries[:300]))):
+        asked = [rows] if kind == "batch_us" else [rows[i : i + 1] for i in range(len(groups))]
+        count, times = sum(map(len, asked)), []
+        for _ in range(ROUNDS_OF_QUERIES):
+            stages, start = np.zeros(5), time.perf_counter()
+            for some in groups:
+                index.search(some, 10, probes=plan.probes, rerank=plan.rerank, threads=1)
+            total = time.perf_counter() - start
+            for part in asked:
+                work = np.zeros((len(part), 3), np.int64)
+                snapshot.search(part, 10, plan.probes, plan.rerank, plan.allowed, 1, work, stages[:4])
+                if kind == "batch_us":
+                    found["rows_scanned"], found["judged"] = (float(work[:, i].mean()) for i in (1, 2))
+            stages[4] = max(0.0, total - stages[:4].sum())
+            times.append(stages)
+        middle = 1e6 * np.median(times, axis=0) / count
+        found[kind] = dict(zip(STAGES, middle.tolist(), strict=True))
+    return found
 
 
 def least_squares(rows: list[dict[str, float]], values: list[float]) -> dict[str, float]:
@@ -168,16 +196,17 @@ def constants_of(runs: list[Run]) -> dict[str, Any]:
         )
         for stage in runs[0]["seconds"]
     }
-    found["rows_scanned"] = power(sizes, [run["rows_scanned"] for run in runs])
-    found["rerank"] = float(np.mean([run["rerank"] for run in runs]))
+    found["cache"] = cache_size()
+    for what in ("rows_scanned", "judged"):
+        found[what] = power(sizes, [run[what] for run in runs])
+    asked = [
+        search_features(run["n"], run["d"], run["rows_scanned"], run["judged"], found["cache"]) for run in runs
+    ]
     for kind in ("batch_us", "single_us"):
-        rows = [
-            features(run["n"], run["d"])["search"]
-            | {"rows": 1e-3 * run["rows_scanned"], "judged": run["rerank"]}
-            for run in runs
-        ]
-        found[kind] = least_squares(rows, [run[kind] for run in runs])
-    found["bytes"] = power(sizes, [run["bytes"] / run["n"] for run in runs])
+        found[kind] = {
+            stage: least_squares([one[stage] for one in asked], [run[kind][stage] for run in runs])
+            for stage in STAGES
+        }
     return found
 
 
@@ -188,17 +217,17 @@ def predicted(constants: dict[str, Any], n: int, d: int) -> Run:
         stage: sum(constants[stage][name] * value for name, value in by_stage[stage].items())
         for stage in ("train", "encode", "exact", "pack", "measure", "save")
     }
-    rows = constants["rows_scanned"]["factor"] * n ** constants["rows_scanned"]["exponent"]
-    asked = by_stage["search"] | {"rows": 1e-3 * rows, "judged": constants["rerank"]}
-    found: Run = {
-        "n": n,
-        "d": d,
-        "seconds": seconds,
-        "build_seconds": sum(seconds.values()),
-        "rows_scanned": rows,
-    }
+    rows, judged = (
+        constants[what]["factor"] * n ** constants[what]["exponent"] for what in ("rows_scanned", "judged")
+    )
+    found: Run = {"n": n, "d": d, "seconds": seconds, "build_seconds": sum(seconds.values())}
+    found |= {"rows_scanned": rows, "judged": judged}
+    asked = search_features(n, d, rows, judged, constants["cache"])
     for kind in ("batch_us", "single_us"):
-        found[kind] = sum(constants[kind][name] * value for name, value in asked.items())
+        found[kind] = {
+            stage: sum(constants[kind][stage][name] * value for name, value in asked[stage].items())
+            for stage in STAGES
+        }
     found["bytes"] = bytes_a_vector(constants, n) * n
     return found
 
@@ -214,8 +243,13 @@ def compared(said: Run, was: Run) -> dict[str, float]:
     """Predicted over measured."""
     total = sum(was["seconds"].values())
     found = {"build": said["build_seconds"] / total, "bytes": said["bytes"] / was["bytes"]}
-    found |= {kind: said[kind] / was[kind] for kind in ("batch_us", "single_us")}
+    found |= {kind: total_of(said[kind]) / total_of(was[kind]) for kind in ("batch_us", "single_us")}
     return {name: round(value, 3) for name, value in found.items()}
+
+
+def total_of(stages: dict[str, float]) -> float:
+    """Of all stages."""
+    return sum(stages.values())
 
 
 def read(name: str) -> dict[str, Any]:
@@ -238,8 +272,9 @@ def large(constants: dict[str, Any], n: int, d: int) -> list[str]:
     moved = 3 * total / (nodes * DISK)
     alone = (seconds["train"] + seconds["measure"]) / NODE_CORES
     hours = (parallel / cores + moved + alone) / 3600
-    ranked = constants["single_us"]["lists"] * features(n, d)["search"]["lists"]
-    latency = ranked + (run["single_us"] - ranked) / nodes
+    alone_us = total_of(run["single_us"])
+    spread = run["single_us"]["scan"] + run["single_us"]["judge"]  # over nodes; every node does the rest
+    latency = alone_us - spread + spread / nodes
     return [
         f"{n:,}",
         f"{total / n:.0f}",
@@ -250,7 +285,7 @@ def large(constants: dict[str, Any], n: int, d: int) -> list[str]:
         f"{run['build_seconds'] / 3600:,.1f}",
         f"{hours:,.1f}",
         f"{run['rows_scanned']:,.0f}",
-        f"{run['single_us'] / 1000:.2f}",
+        f"{alone_us / 1000:.2f}",
         f"{latency / 1000:.2f}",
     ]
 
@@ -266,8 +301,9 @@ def large_table(found: dict[str, Any]) -> str:
 def check_table(found: dict[str, Any]) -> str:
     """What was predicted, and what it was."""
     said, was, ratios = found["prediction"], found["run"], found["predicted_over_measured"]
-    measured = {"build": sum(was["seconds"].values()), **was}
-    expected = {"build": said["build_seconds"], **said}
+    measured, expected = ({"build": total_of(run["seconds"]), "bytes": run["bytes"]} for run in (was, said))
+    for kind in ("batch_us", "single_us"):
+        measured[kind], expected[kind] = total_of(was[kind]), total_of(said[kind])
     units = {
         "build": "build, s",
         "bytes": "bytes",

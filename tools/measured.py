@@ -50,8 +50,12 @@ def committed(name: str) -> dict[str, Any]:
 
 def about(name: str) -> str:
     """A set in a few words."""
-    data = committed(f"defaults_{name}")["data"]
-    return f"{name}: {data['n']:,} x {data['d']}, {data['metric']}"
+    return in_words(committed(f"defaults_{name}")["data"])
+
+
+def in_words(data: dict[str, Any]) -> str:
+    """What a result says of its data."""
+    return f"{data['name']}: {data['n']:,} x {data['d']}, {data['metric']}"
 
 
 # Tables.
@@ -96,10 +100,30 @@ def beside(rival: str) -> str:
         heads = [f"{MODES[mode]}, {target}" for mode, target in runs]
         middle = found["runs"][runs.index(("batch", 0.95))]["contestants"]
         sizes = [f"{middle[who]['bytes_a_vector']:.0f}" for who in ("pcpq", rival)]
-        lines.append((about(found["data"]["name"]), " / ".join(sizes), *(ratios.get(run, "") for run in runs)))
+        lines.append((in_words(found["data"]), " / ".join(sizes), *(ratios.get(run, "") for run in runs)))
         commands.append(ran_in(found["environment"]))
     head = ("set", f"bytes a vector, pcpq / {rival}", *heads)
     return "\n\n".join((markdown(head, lines), *commands))
+
+
+def ray_cluster() -> str:
+    """Queries a second by nodes, and what a call costs."""
+    found = committed("ray_cluster")
+    rates = [(name, f"{count:,.0f}") for name, count in found["medians"].items()]
+    costs = [
+        (name, *(f"{row[kind]:,.0f}" for kind in ("local", "sharded", "overhead", "overhead_a_query")))
+        for name, row in found["overhead_us"].items()
+    ]
+    second, empty = found["second_node_over_second_process"], found["empty_call_us"]
+    heads = ("a call, us", "local index", "ShardedIndex", "more", "more, a query")
+    return "\n\n".join(
+        (
+            markdown(("one core each", "queries a second"), rates),
+            f"The second node adds {second} of what the second process adds.",
+            markdown(heads, costs),
+            f"A call of an actor that does nothing takes {empty:,.0f} us. {ran_in(found['environment'])}",
+        )
+    )
 
 
 TABLES: dict[str, Callable[[], str]] = {
@@ -108,6 +132,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "beside_faiss": lambda: beside("faiss"),
     "beside_scann": lambda: beside("scann"),
     "beside_hnswlib": lambda: beside("hnswlib"),
+    "ray": ray_cluster,
 }
 
 
