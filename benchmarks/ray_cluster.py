@@ -4,10 +4,11 @@
     python benchmarks/ray_cluster.py --data FOLDER --rows 20000 --seconds 2 --rounds 1 --cores 1     a quick try
 
 Nodes have one CPU each and are pinned to a core of their own, as the plain processes are that they are held
-against: each of those opens the same index and searches alone. One and two of either take turns. What the
-second node adds is divided by what the second process adds, by medians. The driver, which sends batches and
-waits, is pinned nowhere. Overhead is the time of a call less that of the same call on the index in this
-process, in turns; a call that does nothing stands beside it.
+against: each of those opens the same index and searches alone. One and two of either take turns of two seconds,
+in one cluster: where one node is asked, the other has nothing to do. What the second node adds is divided by
+what the second process adds, by medians. The driver, which sends batches and waits, is pinned nowhere. Overhead
+is the time of a call less that of the same call on the index in this process, in turns; a call that does nothing
+stands beside it.
 Results go to benchmarks/results/ray_cluster.json; with --rows the name says so.
 """
 
@@ -21,7 +22,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,38 +42,47 @@ from pcpq.integrations.ray import ShardedIndex
 RESULTS = Path(__file__).parent / "results"
 MEMORY = 200 << 20  # of objects, a node
 BATCH = 4000
-SETTINGS = {"k": 10, "probes": 32, "rerank": 100}
+SETTINGS = {"k": 10}  # for a recall of 0.95, as an index chooses itself
 # Batches that are on their way at once, for every node: one is searched, one waits.
 AHEAD = 2
+WARM = 8.0  # seconds
 
 
-def search_alone(path: str, queries: np.ndarray, core: int, seconds: float, begin: Any, counts: Any) -> None:
-    """A plain process: batches, one after the other, for so long."""
+def search_alone(path: str, queries: np.ndarray, core: int, orders: Any) -> None:
+    """A plain process: batches, one after the other, for as long as it is told."""
     os.sched_setaffinity(0, {core})
     with pcpq.open(path) as index:
         index.search(queries, threads=1, **SETTINGS)
-        begin.wait()
-        count, end = 0, time.perf_counter() + seconds
-        while time.perf_counter() < end:
-            index.search(queries, threads=1, **SETTINGS)
-            count += len(queries)
-        counts.put(count / (time.perf_counter() - end + seconds))
+        orders.send("ready")
+        while (seconds := orders.recv()) is not None:
+            count, start = 0, time.perf_counter()
+            while time.perf_counter() < start + seconds:
+                index.search(queries, threads=1, **SETTINGS)
+                count += len(queries)
+            orders.send(count / (time.perf_counter() - start))
 
 
-def plain_throughput(path: str, queries: np.ndarray, cores: list[int], seconds: float) -> float:
-    """Queries a second of one process a core, all at once."""
+@contextmanager
+def processes(path: str, queries: np.ndarray, cores: list[int]) -> Iterator[list[Any]]:
+    """One on each of some cores, and how to tell them."""
     context = multiprocessing.get_context("spawn")
-    begin, counts = context.Barrier(len(cores)), context.Queue()
-    processes = [
-        context.Process(target=search_alone, args=(path, queries, core, seconds, begin, counts))
-        for core in cores
-    ]
-    for process in processes:
+    told = []
+    for core in cores:
+        ours, theirs = context.Pipe()
+        process = context.Process(target=search_alone, args=(path, queries, core, theirs), daemon=True)
         process.start()
-    found = [counts.get(timeout=600) for _ in processes]
-    for process in processes:
-        process.join()
-    return float(sum(found))
+        ours.recv()
+        told.append(ours)
+    yield told
+    for one in told:
+        one.send(None)
+
+
+def plain_throughput(some: list[Any], seconds: float) -> float:
+    """Queries a second of plain processes, all at once."""
+    for one in some:
+        one.send(seconds)
+    return float(sum(one.recv() for one in some))
 
 
 @contextmanager
@@ -118,15 +128,19 @@ def in_turns(
     path: str, queries: np.ndarray, cores: list[int], seconds: float, rounds: int
 ) -> dict[str, list[int]]:
     """Queries a second of plain processes and of nodes that all hold the whole index, one and more of them."""
-    found: dict[str, list[int]] = {}
-    for _ in range(rounds):
-        for n in range(1, len(cores) + 1):
-            plain = plain_throughput(path, queries, cores[:n], seconds)
-            with nodes(cores[:n]), ShardedIndex.open(path, shards=1, replicas=n) as sharded:
-                ours = throughput(sharded, queries, seconds, AHEAD * n)
-            for name, count in ((f"{n} processes", plain), (f"{n} nodes", ours)):
-                found.setdefault(name, []).append(round(count))
-                print(f"{name}: {count:,.0f} queries a second", flush=True)
+    counts = range(1, len(cores) + 1)
+    found: dict[str, list[int]] = {f"{n} {kind}": [] for n in counts for kind in ("processes", "nodes")}
+    with processes(path, queries, cores) as plain, nodes(cores), ExitStack() as stack:
+        sharded = {
+            n: stack.enter_context(ShardedIndex.open(path, shards=1, replicas=n, num_cpus=0.4)) for n in counts
+        }
+        for index in sharded.values():
+            throughput(index, queries, WARM, AHEAD)  # what Ray starts beside them is done then
+        for _ in range(rounds):
+            for n in counts:
+                found[f"{n} processes"].append(round(plain_throughput(plain[:n], seconds)))
+                found[f"{n} nodes"].append(round(throughput(sharded[n], queries, seconds, AHEAD * n)))
+            print(", ".join(f"{name}: {some[-1]:,}" for name, some in found.items()), flush=True)
     return found
 
 
@@ -172,7 +186,7 @@ def equal_answers(local: Any, sharded: Any, queries: np.ndarray, n: int) -> dict
     asked: dict[str, dict[str, Any]] = {
         "as they come": {},
         "target_recall": {"target_recall": 0.99},
-        "probes and rerank": SETTINGS,
+        "probes and rerank": {"probes": 32, "rerank": 100},
         "filter": {"filter": some},
         "exclude": {"exclude": some, "probes": 20},
     }
@@ -189,8 +203,8 @@ def main() -> None:
     parser.add_argument("--data")
     parser.add_argument("--set", default="glove")
     parser.add_argument("--rows", type=int)
-    parser.add_argument("--seconds", type=float, default=6.0)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--cores", type=int, nargs="+", default=sorted(os.sched_getaffinity(0))[:2])
     options = parser.parse_args()
     rows = options.rows or 300_000

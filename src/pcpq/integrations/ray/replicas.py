@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
+import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -46,8 +47,10 @@ class Replicas:
 
     def __init__(self, name: str, actors: Iterable[Any]) -> None:
         self.name, self.actors = name, list(actors)
-        self._turn = itertools.count()
+        self._turn = 0
         self._failed = [-AVOIDED] * len(self.actors)
+        self._busy = [0] * len(self.actors)
+        self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process, which takes turns of its own."""
@@ -57,10 +60,20 @@ class Replicas:
         """With all of them well, as far as anybody knows."""
         self.__init__(**state)  # type: ignore[misc]
 
-    def order(self) -> list[int]:
-        """Whom to ask first, and then: in turns, those that failed lately last."""
-        n, first, now = len(self.actors), next(self._turn), time.monotonic()
-        return sorted(((first + i) % n for i in range(n)), key=lambda i: now - self._failed[i] < AVOIDED)
+    def order(self, work: int) -> list[int]:
+        """Whom to ask first, who has that much more to do now, and then: those that failed lately last."""
+        with self._lock:
+            n, first, now = len(self.actors), self._turn, time.monotonic()
+            self._turn += 1
+            turns = [(first + i) % n for i in range(n)]
+            found = sorted(turns, key=lambda i: (now - self._failed[i] < AVOIDED, self._busy[i]))
+            self._busy[found[0]] += work
+        return found
+
+    def done(self, number: int, work: int) -> None:
+        """What this one was to do is done, or was in vain."""
+        with self._lock:
+            self._busy[number] -= work
 
     def failed(self, number: int) -> None:
         """Ask somebody else for a while."""
@@ -68,15 +81,25 @@ class Replicas:
 
 
 class Question:
-    """One thing that is asked of one shard, until somebody answers."""
+    """One thing that is asked of one shard, until somebody answers; `work` says how much there is to do."""
 
-    def __init__(self, replicas: Replicas, ask: Callable[[Any], Any], bring: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, replicas: Replicas, ask: Callable[[Any], Any], bring: Callable[[Any], Any], work: int = 1
+    ) -> None:
         self.replicas, self._ask, self._bring = replicas, ask, bring
-        self._order = replicas.order()
+        self._order = replicas.order(work)
+        # When it is answered, or nobody waits any more.
+        self._over = weakref.finalize(self, replicas.done, self._order[0], work)
         self.reference = ask(replicas.actors[self._order[0]])
 
     def answer(self, patience: float, attempt: float) -> Any:
         """What one of the replicas says; ShardLostError if none does for so many seconds."""
+        try:
+            return self._answer(patience, attempt)
+        finally:
+            self._over()
+
+    def _answer(self, patience: float, attempt: float) -> Any:
         deadline, problem = time.monotonic() + patience, None
         reference: Any = self.reference
         while True:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +28,8 @@ from pcpq.storage.store import Store
 from pcpq.trained import Trained
 from pcpq.tuning import measure_index
 
+# Queries of a call that does not wait for its turn.
+FEW_QUERIES = 64
 # Filters whose rows a shard remembers.
 MOST_FILTERS = 16
 
@@ -88,6 +92,9 @@ class Shard:
         self.store = Store(Path(directory))
         self.number, self.threads = number, threads
         self.loaded: dict[Key, Loaded] = {}
+        # Batches one after the other: all at once they would be done at once, and whoever asked for them would
+        # send the next ones at once, with nothing to do here meanwhile.
+        self.batches = threading.Lock()
 
     def newest(self) -> Manifest:
         """What is on disk."""
@@ -132,10 +139,11 @@ class Shard:
         """For every part, what searches of the whole may judge: Candidates, as the wire has them."""
         held, queries = self._held(key), from_pieces(pieces)
         allowed = self._allowed(held, request.wanted)
-        found = [
-            part.candidates(queries, request.k, request.probes, rerank, some, self.threads)
-            for part, rerank, some in zip(held.parts, request.reranks, allowed, strict=True)
-        ]
+        with self._turn(len(queries)):
+            found = [
+                part.candidates(queries, request.k, request.probes, rerank, some, self.threads)
+                for part, rerank, some in zip(held.parts, request.reranks, allowed, strict=True)
+            ]
         return cut(found, request.pieces)
 
     def answers(self, key: Key, request: Request, *pieces: Float32Array) -> Any:
@@ -146,7 +154,8 @@ class Shard:
         for part, rerank, some in zip(held.parts, request.reranks, allowed, strict=True):
             if some.count:
                 own_k = min(k, some.count)
-                scores, rows = part.segment.search(queries, own_k, probes, rerank, some, self.threads)
+                with self._turn(len(queries)):
+                    scores, rows = part.segment.search(queries, own_k, probes, rerank, some, self.threads)
                 there = rows >= 0
                 if part.segment.guard is not None:
                     part.segment.guard.judged(rows[there])
@@ -179,6 +188,10 @@ class Shard:
     def measure(self, key: Key, queries: Any, truth: Any, seed: int) -> RecallCurve:
         """What searches of the whole directory find."""
         return measure_index(self._held(key).snapshot, queries, truth, seed, self.threads)
+
+    def _turn(self, queries: int) -> AbstractContextManager[Any]:
+        """That of a call with so many queries."""
+        return nullcontext() if queries <= FEW_QUERIES else self.batches
 
     def _held(self, key: Key) -> Loaded:
         held = self.loaded.get(key)

@@ -95,7 +95,9 @@ class View:
         if now:
             after()
 
-    def question(self, place: int, shard: int, method: str, *arguments: Any, pieces: int = 1) -> Question:
+    def question(
+        self, place: int, shard: int, method: str, *arguments: Any, pieces: int = 1, work: int = 1
+    ) -> Question:
         """Ask a shard of a directory for something about this generation."""
         one, replicas = self.descriptions[place], self.directories[place].shards[shard]
         manifest, bounds = one.manifest, one.bounds
@@ -103,7 +105,7 @@ class View:
         def ask(actor: Any) -> Any:
             return getattr(actor, method).options(num_returns=pieces).remote(one.key, *arguments)
 
-        return Question(replicas, ask, lambda actor: actor.load.remote(manifest, bounds))
+        return Question(replicas, ask, lambda actor: actor.load.remote(manifest, bounds), work)
 
     def answer(self, question: Question) -> Any:
         """Of whoever answers."""
@@ -227,9 +229,10 @@ class Searching:
                 size = sum(BYTES_A_CODE * one + BYTES_A_CANDIDATE * min(one, MOST_TOLD * k) for one in reranks)
             pieces = pieces_for(len(queries) * size)
             request = Request(k, probes, reranks, self.wanted, pieces)
+            arguments, sizes = (request, *as_pieces(queries)), {"pieces": pieces, "work": len(queries)}
             questions.append(
                 [
-                    view.question(place, shard, method, request, *as_pieces(queries), pieces=pieces)
+                    view.question(place, shard, method, *arguments, **sizes)
                     for shard in range(len(directory.shards))
                 ]
             )

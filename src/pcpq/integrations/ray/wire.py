@@ -14,10 +14,10 @@ import numpy as np
 
 from pcpq.arrays import Float32Array
 
-# Bytes of a piece: Ray sends up to 100 KB with a call, and some of that is not ours.
-PIECE = 96_000
-# Bytes of all pieces of a call: Ray sends up to 10 MB with it.
-MOST_BYTES = 8_000_000
+# Bytes of a piece: Ray sends up to 102,400 with a call, and some of them are not ours.
+PIECE = 102_000
+# Bytes of all pieces of a call: Ray sends up to 10 MB with it, but above one it takes longer a byte.
+MOST_BYTES = 10 * PIECE
 
 
 def as_pieces(queries: Float32Array) -> list[Float32Array]:
