@@ -7,8 +7,8 @@ Nodes have one CPU each and are pinned to a core of their own, as the plain proc
 against: each of those opens the same index and searches alone. One and two of either take turns of two seconds,
 in one cluster: where one node is asked, the other has nothing to do. What the second node adds is divided by
 what the second process adds, by medians. The driver, which sends batches and waits, is pinned nowhere. Overhead
-is the time of a call less that of the same call on the index in this process, in turns; a call that does nothing
-stands beside it.
+is the time of a call less that of the same call on the index in this process, in turns; a call that does
+nothing stands beside it.
 Results go to benchmarks/results/ray_cluster.json; with --rows the name says so.
 """
 

@@ -276,24 +276,28 @@ def peers() -> str:
 
 
 def against() -> str:
-    """GloVe: our queries a second over those of every peer; vectors kept, then codes only."""
-    paths = sorted(RESULTS.glob("peers_glove*.json"), key=lambda path: path.stem.endswith("_codes"))
-    if not paths:
+    """GloVe: our queries a second over those of every peer, by metric; vectors kept, then codes only."""
+    results = {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("peers_glove*.json"))}
+    if not results:
         raise FileNotFoundError("no results of peers.py on GloVe")
-    parts = []
-    for path in paths:
-        found = json.loads(path.read_text())
+    tables = {}
+    for name, found in results.items():
+        kept = "codes only" if name.endswith("_codes") else "vectors kept"
+        rivals = dict.fromkeys(row["rival"] for row in found["pcpq_over_peer"])
         lines = []
-        for rival in dict.fromkeys(row["rival"] for row in found["pcpq_over_peer"]):
+        for rival in rivals:
             mine = [row for row in found["pcpq_over_peer"] if row["rival"] == rival]
             by_run = {(row["mode"], row["target"]): row["ratio"] for row in mine}
             wanted = [(run["mode"], run["target"]) for run in found["runs"]]
             lines.append((rival, *(by_run.get(key, "not reached") for key in wanted)))
         modes = {"batch": "all at once", "single": "one a call"}
         heads = (f"{modes[run['mode']]}, {run['target']}" for run in found["runs"])
-        what = "codes only" if path.stem.endswith("_codes") else "vectors kept"
-        parts += [markdown((f"{what}: pcpq over", *heads), lines), ran_in(found["environment"])]
-    return "\n\n".join(parts)
+        kind = (kept == "codes only", found["data"]["metric"])
+        table = markdown((f"{found['data']['metric']}, {kept}: pcpq over", *heads), lines)
+        tables[kind, tuple(rivals)] = table + "\n\n" + ran_in(found["environment"])
+    # A run beside some of the rivals of another one adds nothing.
+    best = [key for key in tables if not any(k[0] == key[0] and set(k[1]) > set(key[1]) for k in tables)]
+    return "\n\n".join(tables[key] for key in sorted(best))
 
 
 def building() -> str:
