@@ -7,9 +7,9 @@
 
 One core does everything. A stage takes a constant times what it does: training rounds x sample x lists x
 dimensions, assigning vectors x lists x dimensions, encoding vectors x dimensions, and so on. A search ranks
-lists, makes tables, scans rows and judges candidates; how many it needs for a recall grows with some power of
-the number of vectors, and each costs more as far as it is not in the processor's cache. `predict` refuses to
-write over what it said before; `check` refuses to run without it. With --rows the names of results say so.
+lists, makes tables, scans rows and judges candidates. How many it needs for a recall, and what each of them
+costs as caches hold less of the index, grow with some power of the number of vectors. `predict` refuses to write
+over what it said before; `check` refuses to run without it. With --rows the names of results say so.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from common import data_folder, default_metric, load, save
 from growth import grown
 from markdown_tables import markdown, ran_in
 
-from pcpq.budget import BESIDE, COORDINATE, DESIGNS, ID_BYTES
+from pcpq.budget import DESIGNS
 from pcpq.environment import environment
 from pcpq.fitting import ROWS_A_LIST, default_lists
 from pcpq.index import Index
@@ -57,6 +57,8 @@ ROUNDS_OF_QUERIES = 7
 NODE_CORES, NODE_BYTES, DISK = 16, 128 << 30, 1e9
 MOST_ROWS = (1 << 31) - 1  # of a directory
 STAGES = ("rank lists", "tables", "scan", "judge", "rest")
+# So many of the sizes show what searches cost where caches do not hold an index.
+SIZES_BEYOND_CACHE = 3
 
 Run = dict[str, Any]
 
@@ -82,25 +84,15 @@ def features(n: int, d: int) -> dict[str, dict[str, float]]:
     }
 
 
-def search_features(n: int, d: int, rows: float, judged: float, cache: int) -> dict[str, dict[str, float]]:
-    """What every stage of a search does, in thousands; "far" is what the cache has no room for."""
-    design = DESIGNS[0]
-    kept = n * COORDINATE[design.keep] * d
-    codes = n * (design.bytes_a_vector(d, n) - BESIDE[design.keep] - ID_BYTES) - kept
-    far_codes, far_kept = (max(0.0, 1.0 - cache / size) for size in (codes, kept))
+def search_work(run: Run) -> dict[str, float]:
+    """How much every stage of a search has to do, in thousands."""
     return {
-        "rank lists": {"lists": 1e-3 * default_lists(n) * d, "one": 1.0},
-        "tables": {"one": 1.0},
-        "scan": {"rows": 1e-3 * rows, "far": 1e-3 * rows * far_codes},
-        "judge": {"candidates": 1e-3 * judged, "far": 1e-3 * judged * far_kept},
-        "rest": {"one": 1.0},
+        "rank lists": 1e-3 * default_lists(run["n"]) * run["d"],
+        "tables": 1.0,
+        "scan": 1e-3 * run["rows_scanned"],
+        "judge": 1e-3 * run["judged"],
+        "rest": 1.0,
     }
-
-
-def cache_size() -> int:
-    """The largest cache of this processor in bytes."""
-    told = Path("/sys/devices/system/cpu/cpu0/cache/index3/size").read_text().strip()
-    return int(told.removesuffix("K")) << 10
 
 
 def staged(vectors: np.ndarray, queries: np.ndarray, metric: str) -> Run:
@@ -162,7 +154,7 @@ def asking(index: Index, queries: np.ndarray) -> dict[str, Any]:
                 snapshot.search(part, 10, plan.probes, plan.rerank, plan.allowed, 1, work, stages[:4])
                 if kind == "batch_us":
                     found["rows_scanned"], found["judged"] = (float(work[:, i].mean()) for i in (1, 2))
-            stages[4] = max(0.0, total - stages[:4].sum())
+            stages[4] = max(1e-7 * count, total - stages[:4].sum())  # clocks are read at different moments
             times.append(stages)
         middle = 1e6 * np.median(times, axis=0) / count
         found[kind] = dict(zip(STAGES, middle.tolist(), strict=True))
@@ -187,6 +179,11 @@ def power(sizes: list[float], values: list[float]) -> dict[str, float]:
     return {"factor": math.exp(offset), "exponent": float(exponent)}
 
 
+def raised(found: dict[str, float], n: int) -> float:
+    """What `power` found, at n."""
+    return float(found["factor"] * n ** found["exponent"])
+
+
 def constants_of(runs: list[Run]) -> dict[str, Any]:
     """By all runs."""
     sizes = [float(run["n"]) for run in runs]
@@ -196,15 +193,14 @@ def constants_of(runs: list[Run]) -> dict[str, Any]:
         )
         for stage in runs[0]["seconds"]
     }
-    found["cache"] = cache_size()
     for what in ("rows_scanned", "judged"):
         found[what] = power(sizes, [run[what] for run in runs])
-    asked = [
-        search_features(run["n"], run["d"], run["rows_scanned"], run["judged"], found["cache"]) for run in runs
-    ]
+    last = runs[-SIZES_BEYOND_CACHE:]
     for kind in ("batch_us", "single_us"):
         found[kind] = {
-            stage: least_squares([one[stage] for one in asked], [run[kind][stage] for run in runs])
+            stage: power(
+                sizes[-SIZES_BEYOND_CACHE:], [run[kind][stage] / search_work(run)[stage] for run in last]
+            )
             for stage in STAGES
         }
     return found
@@ -217,17 +213,12 @@ def predicted(constants: dict[str, Any], n: int, d: int) -> Run:
         stage: sum(constants[stage][name] * value for name, value in by_stage[stage].items())
         for stage in ("train", "encode", "exact", "pack", "measure", "save")
     }
-    rows, judged = (
-        constants[what]["factor"] * n ** constants[what]["exponent"] for what in ("rows_scanned", "judged")
-    )
-    found: Run = {"n": n, "d": d, "seconds": seconds, "build_seconds": sum(seconds.values())}
-    found |= {"rows_scanned": rows, "judged": judged}
-    asked = search_features(n, d, rows, judged, constants["cache"])
+    found: Run = {"n": n, "d": d, "seconds": seconds, "build_seconds": total_of(seconds)}
+    for what in ("rows_scanned", "judged"):
+        found[what] = raised(constants[what], n)
+    work = search_work(found)
     for kind in ("batch_us", "single_us"):
-        found[kind] = {
-            stage: sum(constants[kind][stage][name] * value for name, value in asked[stage].items())
-            for stage in STAGES
-        }
+        found[kind] = {stage: work[stage] * raised(constants[kind][stage], n) for stage in STAGES}
     found["bytes"] = bytes_a_vector(constants, n) * n
     return found
 
