@@ -8,8 +8,8 @@
 One core does everything. A stage takes a constant times what it does: training rounds x sample x lists x
 dimensions, assigning vectors x lists x dimensions, encoding vectors x dimensions, and so on. A search ranks
 lists, makes tables, scans rows and judges candidates. How many it needs for a recall, and what each of them
-costs as caches hold less of the index, grow with some power of the number of vectors. `predict` refuses to write
-over what it said before; `check` refuses to run without it. With --rows the names of results say so.
+costs as caches hold less of the index, grow with some power of the number of vectors. `predict` refuses to
+write over what it said before; `check` refuses to run without it. With --rows the names of results say so.
 """
 
 from __future__ import annotations
