@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from itertools import pairwise
 
 import numpy as np
@@ -10,11 +11,14 @@ import ray_nodes  # noqa: F401  (before Ray, for which it sets variables)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import pcpq
+
 pytest.importorskip("ray")
 
 from pcpq.integrations.ray import wire
 from pcpq.integrations.ray.answers import judged_best
 from pcpq.integrations.ray.candidates import NOTHING, candidates_of
+from pcpq.integrations.ray.shard import Request, Shard
 
 
 def answers_of_the_whole(codes, scores, ids, k, rerank):
@@ -103,4 +107,27 @@ def test_results_come_out_of_the_wire_as_they_went_in(pieces):
 def test_as_many_pieces_as_ray_sends_with_a_call():
     assert wire.pieces_for(10) == 1
     assert wire.pieces_for(wire.PIECE + 1) == 2
-    assert wire.pieces_for(1e12) * wire.PIECE <= wire.MOST_BYTES
+    assert wire.pieces_for(1e12) * wire.PIECE <= 10_000_000
+
+
+def test_batches_take_turns_and_single_queries_do_not_wait_for_them(tmp_path):
+    vectors = np.random.default_rng(0).normal(size=(2000, 8)).astype(np.float32)
+    pcpq.build(vectors, metric="dot").save(tmp_path / "index")
+    shard = Shard(str(tmp_path / "index"), 0, threads=1)
+    key = shard.load(None, 1).key
+    request, batch, done = Request(5, 10, [100], None, 1), vectors[:100], threading.Event()
+
+    def ask_for_batch():
+        shard.answers(key, request, batch)
+        shard.candidates(key, request, batch)
+        done.set()
+
+    asking = threading.Thread(target=ask_for_batch)
+    with shard.batches:
+        asking.start()
+        alone = shard.answers(key, request, vectors[:1])
+        shard.candidates(key, request, vectors[:1])
+        assert not done.wait(0.2)
+    asking.join(timeout=60)
+    assert done.is_set()
+    np.testing.assert_array_equal(alone[1], shard.answers(key, request, batch)[1][:1])

@@ -204,8 +204,9 @@ class Searching:
         many = max(len(replicas.actors) for one in view.directories for replicas in one.shards)
         groups = max(1, min(many, len(queries) // QUERIES_A_REPLICA))
         merged = any(len(one.shards) > 1 for one in view.directories)
+        back = [bytes_back(one, k, reranks) for one, reranks in self._reranks(rerank, allowed)]
         step = min(-(-len(queries) // groups), MERGED_A_CALL if merged else QUERIES_A_CALL)
-        step = max(1, min(step, MOST_BYTES // queries[:1].nbytes))
+        step = max(1, min(step, MOST_BYTES // max(queries[:1].nbytes, *back)))
         some = [queries[first : first + step] for first in range(0, len(queries), step)]
         asked = [self._ask(part, k, probes, rerank, allowed) for part in some]
         found = [
@@ -218,16 +219,10 @@ class Searching:
         self, queries: Float32Array, k: int, probes: int, rerank: int, allowed: Sequence[Allowed]
     ) -> list[list[Question]]:
         """Questions to all shards, on their way at once."""
-        view, first, questions = self.view, 0, []
-        for place, directory in enumerate(view.directories):
-            count = len(view.descriptions[place].counts)
-            reranks = [min(rerank, some.count) for some in allowed[first : first + count]]
-            first += count
-            method, size = "answers", BYTES_AN_ANSWER * k
-            if len(directory.shards) > 1:
-                method = "candidates"
-                size = sum(BYTES_A_CODE * one + BYTES_A_CANDIDATE * min(one, MOST_TOLD * k) for one in reranks)
-            pieces = pieces_for(len(queries) * size)
+        view, questions = self.view, []
+        for place, (directory, reranks) in enumerate(self._reranks(rerank, allowed)):
+            method = "answers" if len(directory.shards) == 1 else "candidates"
+            pieces = pieces_for(len(queries) * bytes_back(directory, k, reranks))
             request = Request(k, probes, reranks, self.wanted, pieces)
             arguments, sizes = (request, *as_pieces(queries)), {"pieces": pieces, "work": len(queries)}
             questions.append(
@@ -237,6 +232,15 @@ class Searching:
                 ]
             )
         return questions
+
+    def _reranks(self, rerank: int, allowed: Sequence[Allowed]) -> list[tuple[Directory, list[int]]]:
+        """Candidates of every part, by directory."""
+        found, first = [], 0
+        for directory, described in zip(self.view.directories, self.view.descriptions, strict=True):
+            last = first + len(described.counts)
+            found.append((directory, [min(rerank, some.count) for some in allowed[first:last]]))
+            first = last
+        return found
 
     def _collect(
         self,
@@ -263,3 +267,10 @@ class Searching:
                     candidates = [one[part] for one in there]
                     found.append(judged_best(candidates, min(k, limit.count), min(rerank, limit.count)))
         return best_of(found, len(queries), k)
+
+
+def bytes_back(directory: Directory, k: int, reranks: Sequence[int]) -> int:
+    """What a shard returns for a query, about."""
+    if len(directory.shards) == 1:
+        return BYTES_AN_ANSWER * k
+    return sum(BYTES_A_CODE * one + BYTES_A_CANDIDATE * min(one, MOST_TOLD * k) for one in reranks)

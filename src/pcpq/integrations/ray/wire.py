@@ -16,8 +16,10 @@ from pcpq.arrays import Float32Array
 
 # Bytes of a piece: Ray sends up to 102,400 with a call, and some of them are not ours.
 PIECE = 102_000
-# Bytes of all pieces of a call: Ray sends up to 10 MB with it, but above one it takes longer a byte.
+# Bytes of a call that several queries share: Ray takes longer a byte for more.
 MOST_BYTES = 10 * PIECE
+# Ray sends up to 10 MB with a call.
+MOST_PIECES = 80
 
 
 def as_pieces(queries: Float32Array) -> list[Float32Array]:
@@ -33,7 +35,7 @@ def from_pieces(pieces: Sequence[Float32Array]) -> Float32Array:
 
 def pieces_for(size: float) -> int:
     """Into how many pieces a result is cut that has about so many bytes."""
-    return min(max(1, -(-int(size) // PIECE)), MOST_BYTES // PIECE)
+    return min(max(1, -(-int(size) // PIECE)), MOST_PIECES)
 
 
 def cut(result: Any, pieces: int) -> Any:

@@ -1,0 +1,47 @@
+"""Whom a question goes to."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+import ray_nodes  # noqa: F401  (before Ray, for which it sets variables)
+
+pytest.importorskip("ray")
+
+from pcpq.integrations.ray.replicas import Question, Replicas
+
+
+def test_questions_go_to_whoever_has_least_to_do():
+    replicas = Replicas("shard", ["a", "b", "c"])
+    assert [replicas.order(work)[0] for work in (500, 100, 10)] == [0, 1, 2]
+    assert [replicas.order(50)[0] for _ in range(3)] == [2, 2, 1]
+    replicas.done(0, 500)
+    assert replicas.order(1)[0] == 0
+
+
+def test_equals_take_turns():
+    replicas = Replicas("shard", ["a", "b"])
+    asked = []
+    for _ in range(4):
+        asked.append(replicas.order(1)[0])
+        replicas.done(asked[-1], 1)
+    assert asked == [0, 1, 0, 1]
+
+
+def test_who_failed_lately_is_asked_last():
+    replicas = Replicas("shard", ["a", "b", "c"])
+    replicas.failed(0)
+    assert replicas.order(1000)[-1] == 0
+    assert replicas.order(1000)[-1] == 0
+
+
+def test_a_question_that_nobody_waits_for_is_no_work():
+    asked = []
+    replicas = Replicas("shard", ["a", "b"])
+    question = Question(replicas, asked.append, asked.append, work=100)
+    assert [Question(replicas, asked.append, asked.append).reference for _ in range(3)] == [None] * 3
+    assert asked == ["a", "b", "b", "b"]
+    del question
+    gc.collect()
+    assert replicas.order(1)[0] == 0
