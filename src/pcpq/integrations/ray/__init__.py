@@ -6,8 +6,8 @@ encoding.py  some of the vectors as a file of rows, in the order of their lists
 merging.py   a few lists of all such files, in their place of one segment
 tasks.py     tasks, a few at a time
 building.py  build: all of this as tasks, and one commit
-slices.py    some lists of an index, and nothing else of it
 candidates.py  what a slice tells of its rows
+slices.py    some lists of an index, and nothing else of it
 wire.py      queries and answers in pieces that travel with calls
 shard.py     what an actor does: searches in its slice of a generation
 answers.py   candidates of all shards to answers: those of the index as a whole
