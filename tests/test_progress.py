@@ -22,6 +22,7 @@ def test_every_step_is_named_however_short_it_is(kind, monkeypatch):
     if kind is Bar:
         pytest.importorskip("rich")
     monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
     terminal = Terminal()
     with redirect_stderr(terminal), kind(2, "rows") as bar:
         for step in ("learning", "adding", "writing"):
