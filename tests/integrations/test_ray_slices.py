@@ -39,7 +39,7 @@ def of_slices(snapshot, shards, queries, k, probes, rerank):
     for number, part in enumerate(snapshot.parts):
         count = min(rerank, part.count)
         candidates = [
-            one[number].candidates(queries, probes, count, one[number].everything, 1) for one in parts
+            one[number].candidates(queries, k, probes, count, one[number].everything, 1) for one in parts
         ]
         found.append(judged_best(candidates, min(k, part.count), count))
     return found
@@ -105,9 +105,9 @@ def test_a_slice_reads_nothing_of_the_lists_of_others(clustered_vectors, tmp_pat
     damaged = pcpq.open(tmp_path / "index")._fitted().snapshot
     halves = [sliced(damaged, slice(int(a), int(b)))[0] for a, b in pairwise(bounds)]
     everything = len(damaged.trained.partition), len(clustered_vectors)
-    halves[0].candidates(clustered_vectors[:3], *everything, halves[0].everything, 1)
+    halves[0].candidates(clustered_vectors[:3], 10, *everything, halves[0].everything, 1)
     with pytest.raises(pcpq.FormatError, match="checksum"):
-        halves[1].candidates(clustered_vectors[:3], *everything, halves[1].everything, 1)
+        halves[1].candidates(clustered_vectors[:3], 10, *everything, halves[1].everything, 1)
 
 
 def test_ties_between_scores_go_to_the_lower_id():
