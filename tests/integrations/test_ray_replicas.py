@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 
 import pytest
 import ray_nodes  # noqa: F401  (before Ray, for which it sets variables)
@@ -45,3 +46,18 @@ def test_a_question_that_nobody_waits_for_is_no_work():
     del question
     gc.collect()
     assert replicas.order(1)[0] == 0
+
+
+def test_a_question_may_be_collected_while_another_one_is_asked():
+    """Python collects garbage whenever it likes, so while the same thread chooses whom to ask."""
+    replicas = Replicas("shard", ["a"])
+    questions = [Question(replicas, lambda actor: actor, lambda actor: actor)]
+
+    def collect():
+        with replicas._lock:
+            questions.clear()
+
+    collecting = threading.Thread(target=collect, daemon=True)
+    collecting.start()
+    collecting.join(timeout=10)
+    assert not collecting.is_alive()

@@ -50,7 +50,8 @@ class Replicas:
         self._turn = 0
         self._failed = [-AVOIDED] * len(self.actors)
         self._busy = [0] * len(self.actors)
-        self._lock = threading.Lock()
+        # A question that is collected while this thread holds it says so here, too.
+        self._lock = threading.RLock()
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process, which takes turns of its own."""

@@ -151,15 +151,15 @@ class Shard:
         held, queries = self._held(key), from_pieces(pieces)
         k, probes, allowed = request.k, request.probes, self._allowed(held, request.wanted)
         found = []
-        for part, rerank, some in zip(held.parts, request.reranks, allowed, strict=True):
-            if some.count:
-                own_k = min(k, some.count)
-                with self._turn(len(queries)):
+        with self._turn(len(queries)):
+            for part, rerank, some in zip(held.parts, request.reranks, allowed, strict=True):
+                if some.count:
+                    own_k = min(k, some.count)
                     scores, rows = part.segment.search(queries, own_k, probes, rerank, some, self.threads)
-                there = rows >= 0
-                if part.segment.guard is not None:
-                    part.segment.guard.judged(rows[there])
-                found.append((scores, np.where(there, part.ids[np.maximum(rows, 0)], -1)))
+                    there = rows >= 0
+                    if part.segment.guard is not None:
+                        part.segment.guard.judged(rows[there])
+                    found.append((scores, np.where(there, part.ids[np.maximum(rows, 0)], -1)))
         return cut(best_of(found, len(queries), k), request.pieces)
 
     def words(self, key: Key, numbers: Ids) -> NDArray[np.object_]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import Float32Array, Ids
+from pcpq.arrays import Float32Array, Ids, slices
 from pcpq.integrations.ray.answers import judged_best
 from pcpq.integrations.ray.replicas import Question, Replicas, ShardLostError
 from pcpq.integrations.ray.shard import Description, Filter, Request
@@ -204,23 +204,24 @@ class Searching:
         many = max(len(replicas.actors) for one in view.directories for replicas in one.shards)
         groups = max(1, min(many, len(queries) // QUERIES_A_REPLICA))
         merged = any(len(one.shards) > 1 for one in view.directories)
-        back = [bytes_back(one, k, reranks) for one, reranks in self._reranks(rerank, allowed)]
+        asked_of = self._reranks(rerank, allowed)
+        back = [bytes_back(one, k, reranks) for one, reranks in asked_of]
         step = min(-(-len(queries) // groups), MERGED_A_CALL if merged else QUERIES_A_CALL)
         step = max(1, min(step, MOST_BYTES // max(queries[:1].nbytes, *back)))
-        some = [queries[first : first + step] for first in range(0, len(queries), step)]
-        asked = [self._ask(part, k, probes, rerank, allowed) for part in some]
+        some = [queries[part] for part in slices(len(queries), step)]
+        asked = [self._ask(part, k, probes, asked_of) for part in some]
         found = [
-            self._collect(part, questions, k, rerank, allowed)
+            self._collect(len(part), questions, k, asked_of)
             for part, questions in zip(some, asked, strict=True)
         ]
         return np.concatenate([one[0] for one in found]), np.concatenate([one[1] for one in found])
 
     def _ask(
-        self, queries: Float32Array, k: int, probes: int, rerank: int, allowed: Sequence[Allowed]
+        self, queries: Float32Array, k: int, probes: int, asked_of: Sequence[tuple[Directory, list[int]]]
     ) -> list[list[Question]]:
         """Questions to all shards, on their way at once."""
         view, questions = self.view, []
-        for place, (directory, reranks) in enumerate(self._reranks(rerank, allowed)):
+        for place, (directory, reranks) in enumerate(asked_of):
             method = "answers" if len(directory.shards) == 1 else "candidates"
             pieces = pieces_for(len(queries) * bytes_back(directory, k, reranks))
             request = Request(k, probes, reranks, self.wanted, pieces)
@@ -243,30 +244,22 @@ class Searching:
         return found
 
     def _collect(
-        self,
-        queries: Float32Array,
-        questions: list[list[Question]],
-        k: int,
-        rerank: int,
-        allowed: Sequence[Allowed],
+        self, n: int, questions: list[list[Question]], k: int, asked_of: Sequence[tuple[Directory, list[int]]]
     ) -> tuple[Scores, Ids]:
-        """Answers of all shards to answers."""
-        view, first, found = self.view, 0, []
-        answers = view.fan(lambda place, shard: questions[place][shard], self.partial)
-        for place, some in enumerate(answers):
-            count = len(view.descriptions[place].counts)
-            own, first = allowed[first : first + count], first + count
+        """Answers of all shards to answers; k is at most what is judged."""
+        found = []
+        answers = self.view.fan(lambda place, shard: questions[place][shard], self.partial)
+        for (directory, reranks), some in zip(asked_of, answers, strict=True):
             there = [one for one in some if one is not None]
             if not there:
                 continue
-            if len(some) == 1:
+            if len(directory.shards) == 1:
                 found.append(there[0])
                 continue
-            for part, limit in enumerate(own):
-                if limit.count:
-                    candidates = [one[part] for one in there]
-                    found.append(judged_best(candidates, min(k, limit.count), min(rerank, limit.count)))
-        return best_of(found, len(queries), k)
+            for part, rerank in enumerate(reranks):
+                if rerank:
+                    found.append(judged_best([one[part] for one in there], min(k, rerank), rerank))
+        return best_of(found, n, k)
 
 
 def bytes_back(directory: Directory, k: int, reranks: Sequence[int]) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pcpq.arrays import Float32Array
+from pcpq.arrays import Float32Array, slices
 
 # Bytes of a piece: Ray sends up to 102,400 with a call, and some of them are not ours.
 PIECE = 102_000
@@ -25,7 +25,7 @@ MOST_PIECES = 80
 def as_pieces(queries: Float32Array) -> list[Float32Array]:
     """Arguments of a call."""
     step = max(1, PIECE // max(1, queries[:1].nbytes))
-    return [queries[first : first + step] for first in range(0, len(queries), step)]
+    return [queries[some] for some in slices(len(queries), step)]
 
 
 def from_pieces(pieces: Sequence[Float32Array]) -> Float32Array:
