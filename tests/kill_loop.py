@@ -2,7 +2,10 @@
 
 Reads lines `path kind first_step die_at` from its input and forks a process for each, which goes on from
 `first_step` and prints `begin step` before and `done step` after every commit. With `die_at` it kills itself
-at that call of a commit that writes; without (-1) somebody else does. Prints `gone` when the process is.
+at that call of a commit that writes; without (-1) it is killed or interrupted from outside. SIGINT and SIGTERM
+raise KeyboardInterrupt and SystemExit wherever the process is: in a commit it prints `committed step` if the
+exception says that the commit is there, `stopped step` if not; then it ends, in odd steps after another commit.
+Prints `gone` when the process is.
 """
 
 import os
@@ -128,10 +131,35 @@ def run(path, kind, step, die_at):
             say("begin", step, os.getpid())
             if die_at >= 0:
                 files.os = DeadlyOs(die_at)
-            index.commit()
+            commit(index, step)
             say("done", step, os.getpid())
             if die_at >= 0:  # more calls than there are
                 return
+
+
+def commit(index, step):
+    """Commit; if interrupted, say what the exception says, and try again in every other step."""
+    try:
+        index.commit()
+    except (KeyboardInterrupt, SystemExit) as error:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        notes = getattr(error, "__notes__", [])
+        say(
+            "committed" if any("was committed before" in note for note in notes) else "stopped",
+            step,
+            os.getpid(),
+        )
+        if step % 2 == 0:
+            raise
+        index.commit()
+        say("done", step, os.getpid())
+        raise
+
+
+def stop(number, frame):
+    """What many programs do when they are told to end."""
+    raise SystemExit(128 + number)
 
 
 def main():
@@ -141,7 +169,9 @@ def main():
         model_at(int(step))  # once for all of them
         child = os.fork()
         if child == 0:
-            with suppress(BrokenPipeError):
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGTERM, stop)
+            with suppress(BrokenPipeError, KeyboardInterrupt, SystemExit):
                 run(path, kind, int(step), int(die_at))
             os._exit(0)
         _, status = os.waitpid(child, 0)

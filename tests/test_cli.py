@@ -676,6 +676,14 @@ def test_verify_names_the_file_that_is_damaged(stored, part, run):
     assert not json.loads(out)["ok"]
 
 
+def test_a_backup_is_an_index(stored, tmp_path, run, found):
+    assert "500 vectors" in run("backup", stored, tmp_path / "backup")[1]
+    assert found("verify", tmp_path / "backup")["vectors"] == 500
+    assert found("backup", stored, tmp_path / "copy", "--copy")["vectors"] == 500
+    assert found("verify", tmp_path / "copy")["ok"]
+    one_line(run("backup", stored, tmp_path / "backup"), "is an index already")
+
+
 def test_verify_of_nothing_is_an_error(tmp_path, built, run):
     one_line(run("verify", tmp_path / "nothing"), "is not there")
     one_line(run("verify", built / "rows.npy"), "is not a directory")

@@ -909,6 +909,9 @@ def test_numbers_of_a_manifest_are_whole(where, number, numbers):
         forge_manifest(numbers, edits[where])
     except ValueError:
         pytest.skip("cannot even be written")
+    if (where, number) == ("next_id", 1 << 62):
+        assert len(pcpq.open(numbers)) > 0  # an id can be as large
+        return
     with pytest.raises(pcpq.FormatError, match=r"manifest\.json"):
         pcpq.open(numbers)
 

@@ -1,17 +1,23 @@
-"""Every call that writes fails once: what was there before stays, and nothing stands in the way afterwards."""
+"""Every call that writes fails, or is interrupted: what was there stays, and nothing is in the way later."""
 
 import copy
 import errno
 import itertools
 import os
 import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
-from test_storage import N_LISTS, TORTURE, VECTORS, answers, files, small_index, some_vectors
+from test_storage import N_LISTS, QUERIES, TORTURE, VECTORS, answers, files, small_index, some_vectors
 
 import pcpq
+from pcpq.storage import backup as storage_backup
 from pcpq.storage import files as storage_files
+from pcpq.storage.system import lock_alone
 
 IDS = range(0, 420, 9)
 
@@ -214,6 +220,296 @@ def test_a_save_that_fails_changes_nothing_and_may_be_tried_again(
         assert answers(pcpq.open(path), IDS) == new
         shutil.rmtree(path)
     assert struck >= {"replace": 1, "fsync": 4, "open": 5, "write": 4}[name]
+
+
+class InterruptingOs:
+    """`os`, in which an exception comes after call `at`, which has succeeded."""
+
+    calls = ("open", "close", "write", "read", "fsync", "replace", "unlink", "mkdir", "link", "lstat", "fstat")
+
+    def __init__(self, at, error):
+        self.at, self.error = at, error
+        self.count, self.struck, self.replaced_before = 0, None, False
+
+    def __getattr__(self, name):
+        real = getattr(os, name)
+        if name not in self.calls:
+            return real
+
+        def call(*arguments, **named):
+            result = real(*arguments, **named)
+            self.count += 1
+            self.replaced_before |= name == "replace"
+            if self.count - 1 == self.at:
+                self.struck = name
+                raise self.error
+            return result
+
+        return call
+
+    def interrupts(self, act, monkeypatch):
+        """Whether the exception came out of it; which one."""
+        with monkeypatch.context() as patch:
+            for module in (storage_files, storage_backup):
+                patch.setattr(module, "os", self)
+            try:
+                act()
+            except (KeyboardInterrupt, SystemExit) as error:
+                return error
+        return None
+
+
+def committed(error):
+    """What the notes of an exception say of the commit that it interrupted."""
+    return any("was committed before" in note for note in getattr(error, "__notes__", []))
+
+
+# Only some calls, unless all were asked for; each kind of interruption begins elsewhere.
+STRIDE = 1 if TORTURE else 4
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_a_commit_interrupted_after_any_call_is_the_old_or_the_new(error, before, tmp_path, monkeypatch):
+    old, seen = answers(pcpq.open(before), IDS), set()
+    for at in itertools.count(0 if error is KeyboardInterrupt else 1, STRIDE):
+        path = tmp_path / str(at)
+        shutil.copytree(before, path)
+        reader = pcpq.open(path)
+        with pcpq.open(path, mode="a") as writer:
+            there = files(path)
+            change(writer)
+            new = answers(writer, IDS)
+            interrupting = InterruptingOs(at, error)
+            raised = interrupting.interrupts(writer.commit, monkeypatch)
+            if interrupting.struck is None:
+                break
+            seen.add((interrupting.struck, interrupting.replaced_before))
+            assert answers(reader, IDS) == old
+            assert answers(pcpq.open(path), IDS) == (new if interrupting.replaced_before else old)
+            if raised is not None:
+                assert committed(raised) == interrupting.replaced_before
+            if not interrupting.replaced_before:
+                assert raised is not None
+                assert files(path) == there
+            assert answers(writer, IDS) == new
+            if at % 3:  # the same writer goes on, with more
+                writer.add(VECTORS[312:315], [500, 501, 502])
+                writer.commit()
+                new = answers(writer, IDS)
+                assert answers(pcpq.open(path), IDS) == new
+        with pcpq.open(path, mode="a") as writer:  # or another does
+            if answers(writer, IDS) == old:
+                change(writer)
+            writer.commit()
+            assert answers(writer, IDS) == new
+        assert answers(pcpq.open(path), IDS) == new
+        assert reader.refresh()
+        assert answers(reader, IDS) == new
+        del reader
+        shutil.rmtree(path)
+    assert {replaced for _, replaced in seen} == {True, False}
+    if TORTURE:
+        assert {("replace", True), ("fsync", True), ("fsync", False), ("write", False)} <= seen
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("what", ["save", "save over an index", "backup", "backup by copies"])
+def test_a_save_or_backup_interrupted_after_any_call_is_whole_or_not_there(
+    what, error, before, other, tmp_path, monkeypatch
+):
+    source = pcpq.open(before) if "backup" in what else other
+    old, new = answers(pcpq.open(before), IDS), answers(source, IDS)
+    seen = set()
+    for at in itertools.count(0 if error is KeyboardInterrupt else 1, STRIDE):
+        path = tmp_path / str(at)
+        if what == "save over an index":
+            shutil.copytree(before, path)
+
+        def act(path=path):
+            if "backup" in what:
+                source.backup(path, copy="copies" in what)
+            else:
+                source.save(path)
+
+        interrupting = InterruptingOs(at, error)
+        interrupting.interrupts(act, monkeypatch)
+        if interrupting.struck is None:
+            break
+        seen.add(interrupting.replaced_before)
+        if interrupting.replaced_before:
+            assert answers(pcpq.open(path), IDS) == new
+            pcpq.open(path, mode="a").close()
+        else:
+            if what == "save over an index":
+                assert answers(pcpq.open(path), IDS) == old
+            else:
+                with pytest.raises(FileNotFoundError):
+                    pcpq.open(path)
+            act()
+        assert answers(pcpq.open(path), IDS) == new
+        pcpq.open(path).verify()
+        shutil.rmtree(path)
+    assert seen == {True, False}
+
+
+class Interruption:
+    """A trace function that raises KeyboardInterrupt before the `at`-th line of our own that is run."""
+
+    modules = ("state.py", "store.py", "files.py", "index.py", "manifest.py", "tensors.py", "backup.py")
+
+    def __init__(self, at):
+        self.left, self.struck = at, None
+
+    def __call__(self, frame, event, argument):
+        if Path(frame.f_code.co_filename).name not in self.modules:
+            return None
+        if event == "line":
+            if self.left == 0:
+                self.struck = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+                self.left -= 1
+                raise KeyboardInterrupt
+            self.left -= 1
+        return self
+
+    def strike(self, act):
+        """Whether KeyboardInterrupt came out of it; which one."""
+        before = sys.gettrace()
+        sys.settrace(self)
+        try:
+            act()
+        except KeyboardInterrupt as error:
+            return error
+        finally:
+            sys.settrace(before)
+        return None
+
+
+def test_a_commit_interrupted_at_any_line_is_the_old_or_the_new(before, tmp_path):
+    old, seen = answers(pcpq.open(before), IDS), set()
+    for at in itertools.count(0, 1 if TORTURE else 41):
+        path = tmp_path / str(at)
+        shutil.copytree(before, path)
+        with pcpq.open(path, mode="a") as writer:
+            change(writer)
+            new = answers(writer, IDS)
+            interruption = Interruption(at)
+            raised = interruption.strike(writer.commit)
+            if interruption.struck is None:
+                break
+            found = answers(pcpq.open(path), IDS)
+            assert found in (old, new), interruption.struck
+            if raised is not None and committed(raised):
+                assert found == new, interruption.struck
+            seen.add(found == new)
+            assert answers(writer, IDS) == new, interruption.struck
+            writer.compact()
+            writer.commit()
+            new = answers(writer, IDS)
+        with pcpq.open(path, mode="a") as writer:
+            assert answers(writer, IDS) == new, interruption.struck
+            writer.verify()
+        shutil.rmtree(path)
+    assert seen == {True, False}
+    assert at > 200
+
+
+def test_changes_interrupted_at_any_line_leave_an_index_that_goes_on(fitted):
+    """Nothing stays claimed or locked: another thread compacts, which waits for all that is under way."""
+    for at in itertools.count(0, 1 if TORTURE else 23):
+        index = copy.copy(fitted)
+        for part in range(3):
+            index.add(VECTORS[20 * part : 20 * part + 20])
+        interruption = Interruption(at)
+
+        def changes(index=index):
+            index.add(VECTORS[60:80], np.arange(60, 80))
+            index.remove(np.arange(0, 30))
+            index.compact()
+
+        interruption.strike(changes)
+        if interruption.struck is None:
+            break
+        after = threading.Thread(target=lambda index=index: (index.remove([59]), index.compact()), daemon=True)
+        after.start()
+        after.join(30)
+        assert not after.is_alive(), interruption.struck
+        there = set(index.search(QUERIES[0], k=100).ids.tolist()) - {-1}
+        everything, removed, added = set(range(59)), set(range(30)), set(range(60, 80))
+        assert there in (everything, everything | added, (everything | added) - removed), interruption.struck
+    assert at > 100
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_an_interruption_after_the_lock_was_taken_leaves_no_lock(error, before, tmp_path, monkeypatch):
+    path = tmp_path / "index"
+    shutil.copytree(before, path)
+
+    def lock_then_raise(descriptor):
+        lock_alone(descriptor)
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage_files, "lock_alone", lock_then_raise)
+        with pytest.raises(error):
+            pcpq.open(path, mode="a")
+    pcpq.open(path, mode="a").close()
+
+
+def test_a_commit_that_the_disk_does_not_confirm_is_there_and_says_so(before, tmp_path, monkeypatch):
+    path = tmp_path / "index"
+    shutil.copytree(before, path)
+    with pcpq.open(path, mode="a") as writer:
+        change(writer)
+        new = answers(writer, IDS)
+        syncs = 0
+        for at in itertools.count():
+            faulty = FaultyOs("fsync", at, failing(errno.EIO))
+            with monkeypatch.context() as patch:
+                patch.setattr(storage_files, "os", faulty)
+                with pytest.raises(OSError, match=os.strerror(errno.EIO)) as raised:
+                    writer.commit()
+            if faulty.replaced_before:
+                break
+            syncs += 1
+            assert not isinstance(raised.value, pcpq.NotDurableError)
+        assert isinstance(raised.value, pcpq.NotDurableError)
+        assert "generation 2 is there" in str(raised.value)
+        assert str(path) in str(raised.value)
+        assert syncs >= 3
+        assert answers(pcpq.open(path), IDS) == new
+        writer.commit()
+        assert answers(pcpq.open(path), IDS) == new
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no limits on descriptors to set")
+@pytest.mark.parametrize("free", range(5))
+def test_a_commit_that_runs_out_of_descriptors_says_truly_whether_it_is_there(free, before, tmp_path):
+    path = tmp_path / "index"
+    shutil.copytree(before, path)
+    code = """
+import os, resource, sys
+import numpy as np, pcpq
+path, free = sys.argv[1], int(sys.argv[2])
+index = pcpq.open(path, mode="a")
+index.add(np.ones((3, 8), np.float32), [900, 901, 902])
+index.remove([0])
+next_free = os.dup(0)
+os.close(next_free)
+resource.setrlimit(resource.RLIMIT_NOFILE, (next_free + free, next_free + free))
+try:
+    index.commit()
+    print("committed")
+except OSError as error:
+    print("failed", type(error).__name__)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code, path, str(free)], capture_output=True, text=True, check=True
+    )
+    assert (901 in pcpq.open(path)) == (ran.stdout == "committed\n"), ran.stdout
+    if free == 0:
+        assert ran.stdout.startswith("failed")
+    if free == 4:
+        assert ran.stdout == "committed\n"
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE], ids=["EIO", "EMFILE"])

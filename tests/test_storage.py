@@ -373,8 +373,8 @@ def test_an_unknown_mode_is_named(saved):
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"version": 2}, ["version 2", "version 1"]),
-        ({"version": "1"}, ["version '1'", "version 1"]),
+        ({"version": 3}, ["version 3", "versions 1 and 2"]),
+        ({"version": "1"}, ["version '1'", "versions 1 and 2"]),
         ({"format": "faiss"}, ["'faiss'", "'pcpq'"]),
         ({"format": None}, ["None", "'pcpq'"]),
     ],
@@ -675,13 +675,14 @@ def test_a_writer_without_readers_leaves_only_what_its_manifest_names(saved):
 def test_what_a_crashed_commit_left_is_tidied_by_the_next_writer(saved):
     wanted = files(saved)
     strays = [f"{kind}-{'0123456789abcdef' * 2}.safetensors" for kind in ("segment", "trained", "live")]
-    strays += ["manifest-0123", "manifest-" + "ab" * 16]
-    for name in strays:
+    strays.append("manifest-" + "ab" * 16)
+    foreign = ["manifest-0123", "manifest-old.json", "manifest-" + "AB" * 16]
+    for name in [*strays, *foreign]:
         (saved / name).write_bytes(b"half of")
     assert len(pcpq.open(saved)) == 300
     assert set(strays) < set(files(saved))  # a reader removes nothing
     pcpq.open(saved, mode="a").close()
-    assert files(saved) == wanted
+    assert files(saved) == sorted([*wanted, *foreign])
 
 
 def test_a_reader_that_refreshes_never_sees_half_a_commit(saved):

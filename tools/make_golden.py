@@ -6,6 +6,7 @@ Once a format version is released its files stay as they are; run this for a new
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import pcpq
-from pcpq.storage.manifest import VERSION
+from pcpq.storage.manifest import read_manifest
 
 N, D = 300, 6
 
@@ -43,7 +44,9 @@ def indexes() -> dict[str, pcpq.Index]:
         rotation="random",
         quantizer=pcpq.PCPQ(section_size=3, n_centers=8),
     )
-    return {"plain": plain, "scaled": scaled, "exact": exact}
+    largest = pcpq.build(rows[:N], 2**63 - 1 - np.arange(N), metric="dot", n_lists=4)
+    largest.remove([2**63 - 3])
+    return {"plain": plain, "scaled": scaled, "exact": exact, "largest": largest}
 
 
 def answers(index: pcpq.Index) -> dict[str, Any]:
@@ -56,11 +59,17 @@ def answers(index: pcpq.Index) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write them all."""
-    folder = Path(sys.argv[1]) / f"v{VERSION}"
+    """Write those that are not there yet, in a folder for each version."""
     for name, index in indexes().items():
-        index.save(folder / name)
-        (folder / name / "lock").unlink()
+        new = Path(sys.argv[1]) / "new"
+        index.save(new)
+        (new / "lock").unlink()
+        folder = Path(sys.argv[1]) / f"v{read_manifest(new).version}"
+        if (folder / name).exists():
+            shutil.rmtree(new)
+            continue
+        folder.mkdir(exist_ok=True)
+        new.rename(folder / name)
         (folder / f"{name}.json").write_text(json.dumps(answers(index), indent=1) + "\n")
 
 

@@ -42,7 +42,7 @@ cli/           the command line
 import importlib
 from typing import Any
 
-from pcpq.errors import FormatError, LockedError, NotFittedError
+from pcpq.errors import FormatError, LockedError, NotDurableError, NotFittedError
 from pcpq.index import Index
 from pcpq.opening import build
 from pcpq.opening import open_index as open
@@ -63,6 +63,7 @@ __all__ = [
     "FormatError",
     "Index",
     "LockedError",
+    "NotDurableError",
     "NotFittedError",
     "Quantizer",
     "Result",

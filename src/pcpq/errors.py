@@ -2,11 +2,15 @@
 
 from pcpq._core import FormatError
 
-__all__ = ["FormatError", "LockedError", "NotFittedError"]
+__all__ = ["FormatError", "LockedError", "NotDurableError", "NotFittedError"]
 
 
 class LockedError(BlockingIOError):
-    """Somebody else writes to an index."""
+    """Another process or object has an index open for writing."""
+
+
+class NotDurableError(OSError):
+    """A commit is there for every reader, but the disk did not confirm it: a power loss may undo it."""
 
 
 class NotFittedError(ValueError, AttributeError):

@@ -19,7 +19,7 @@ from pcpq.foreign import as_array
 from pcpq.lookup import attributes_of, statistics, vectors_of
 from pcpq.names import is_id
 from pcpq.parallel import available_threads
-from pcpq.quantizers import Quantizer
+from pcpq.quantizers import Quantizer, refuse_subclass
 from pcpq.quantizers.options import whole_number
 from pcpq.recall import FEW, RecallCurve, check_target
 from pcpq.refit import sample_of
@@ -28,6 +28,7 @@ from pcpq.search import Result, as_returned, ask, explain, find, find_one, find_
 from pcpq.search import range_bound as bound_of
 from pcpq.snapshot import Snapshot
 from pcpq.state import State
+from pcpq.storage.backup import back_up
 from pcpq.storage.files import reading
 from pcpq.storage.manifest import MANIFEST, Manifest
 from pcpq.storage.objects import quantizer_of, quantizer_settings
@@ -69,6 +70,8 @@ class Index:
         seed: int = 0,
     ) -> None:
         check_choices(metric=metric, rotation=rotation, codebooks=codebooks, keep=keep)
+        if quantizer is not None:
+            refuse_subclass(quantizer)
         if n_lists is not None:
             whole_number("n_lists", n_lists, 1, 1 << 24)
         self.metric, self.quantizer, self.n_lists = metric, quantizer, n_lists
@@ -185,9 +188,10 @@ class Index:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a directory; an index that is there already is replaced, whole or not at all."""
+        state, settings = self._fitted(), self._settings()
         store = Store.create(Path(path))
         try:
-            self._fitted().store(store, self._settings(), adopt=False)
+            state.store(store, settings, adopt=False)
         finally:
             store.close()
 
@@ -195,6 +199,18 @@ class Index:
         """Make all that was done since the last commit last; readers see it when they open or refresh."""
         store = self._writable_store()
         self._fitted().store(store, self._settings(), adopt=True)
+
+    def backup(self, path: str | os.PathLike[str], *, copy: bool = False) -> None:
+        """Make another directory an index of what was last committed, while searches and changes go on.
+
+        Its files are hard links where the file system has them, which takes no time and no space; copies
+        elsewhere, and where `copy` asks for them.
+        """
+        self._fitted()
+        store = self._store
+        if store is None or store.manifest is None:
+            raise ValueError("this index is in memory only: save it")
+        back_up(store.directory, store.manifest, Path(path), copy)
 
     def refresh(self) -> bool:
         """Go on to the newest generation on disk; whether there was one."""
@@ -209,14 +225,13 @@ class Index:
         return True
 
     def verify(self) -> None:
-        """Compare everything that came from files with its checksums; a FormatError names what differs."""
-        for part in self._fitted().snapshot.parts:
-            part.segment.trust()
-            if part.segment.attributes is not None:
-                part.segment.attributes.table.validate(full=True)
+        """Read all files again and compare them with their checksums; a FormatError names what differs."""
+        self._fitted()
+        if self._store is not None:
+            self._store.verify()
 
     def close(self) -> None:
-        """Let others write; what was not committed is gone, and so is what this index held."""
+        """Let others write, after a commit that is under way; what was not committed is gone."""
         if self._store is not None:
             self._store.close()
             self._state = None
@@ -332,6 +347,8 @@ class Index:
             raise ValueError(f"this index is closed; open {self._store.directory} again")
         if self._state is None:
             raise NotFittedError("this Index is not fitted: call fit first, or use pcpq.build")
+        if self._store is not None:
+            self._store.refuse_changed_files()
         return self._state
 
     def _insert(

@@ -144,10 +144,12 @@ def new_ids(ids: Any, count: int, kind: str | None, next_number: int) -> NewIds:
     given_kind = "int" if ids is None else kind_of(ids)
     if kind is not None and given_kind != kind:
         raise ValueError(f"ids are {given_kind}, but those of the index are {kind}; an index has one kind")
-    if ids is None and next_number + count > 2**63:
-        raise ValueError(f"no numbers are left after {next_number - 1}; give ids")
+    counted = ids is None or given_kind == "str"
+    if counted and next_number + count > 2**63:
+        raise ValueError(f"no numbers are left after {next_number - 1}" + ("; give ids" if ids is None else ""))
+    # Counted from 0: NumPy makes floats of a range that ends at 2^63.
+    numbers = next_number + np.arange(count, dtype=np.int64) if counted else as_ids(ids, count)
     if given_kind == "int":
-        numbers = np.arange(next_number, next_number + count) if ids is None else as_ids(ids, count)
         refuse_duplicates(numbers)
         return NewIds(numbers, numbers, None, given_kind)
     words = as_words(ids, count)
@@ -156,5 +158,4 @@ def new_ids(ids: Any, count: int, kind: str | None, next_number: int) -> NewIds:
         if word in seen:
             raise ValueError(f"id {word!r} is given twice")
         seen.add(word)
-    numbers = np.arange(next_number, next_number + count)
     return NewIds(np.array(words, object), numbers, Names.of(words), given_kind)

@@ -112,8 +112,8 @@ class State:
     def store(self, store: Store, settings: dict[str, Any], adopt: bool) -> None:
         """Commit what there is to a store; if asked, go on with the files instead of what is in memory."""
         with self.writing:
-            stored = store.commit(self.snapshot, settings, self.kind, self.next_id)
-            if adopt:
+            stored = store.commit(self.snapshot, settings, self.kind, self.next_id, reopen=adopt)
+            if stored is not None:
                 self.snapshot = stored
 
     def compact(self) -> None:
@@ -165,39 +165,52 @@ class State:
     @contextmanager
     def _all_parts(self) -> Iterator[Snapshot]:
         """All parts for oneself, as soon as nobody else merges any; additions go on."""
-        with self._free:
-            self._free.wait_for(lambda: not self._busy)
-            before = self.snapshot
-            self._busy |= before.names
+        claimed: set[str] = set()
         try:
+            with self._free:
+                self._free.wait_for(lambda: not self._busy)
+                before = self.snapshot
+                claimed = before.names
+                self._busy |= claimed
             yield before
         finally:
-            self._release(before.names)
+            self._release(claimed)
 
     def _release(self, names: set[str]) -> None:
+        if not names:
+            return
         with self._free:
             self._busy -= names
             self._free.notify_all()
 
     def _tend(self) -> None:
         """Make parts one if that is worth it; large ones in the background, beside which small ones go on."""
-        with self.writing:
-            parts = worth_merging([part for part in self.snapshot.parts if part.segment.name not in self._busy])
-            if not parts:
-                return
-            self._busy |= {part.segment.name for part in parts}
-        if sum(part.count for part in parts) > MERGED_AT_ONCE:
-            threading.Thread(target=self._merge_and_release, args=(parts,), daemon=True).start()
-        else:
-            self._merge_and_release(parts)
+        claimed: set[str] = set()
+        try:  # an interruption, wherever it comes, must not leave parts claimed for ever
+            with self.writing:
+                free = [part for part in self.snapshot.parts if part.segment.name not in self._busy]
+                parts = worth_merging(free)
+                claimed = {part.segment.name for part in parts}
+                self._busy |= claimed
+            if sum(part.count for part in parts) > MERGED_AT_ONCE:
+                threading.Thread(target=self._merge_and_release, args=(parts, claimed), daemon=True).start()
+                claimed = set()
+            elif parts:
+                self._merge_or_log(parts)
+        finally:
+            self._release(claimed)
 
-    def _merge_and_release(self, parts: tuple[Part, ...]) -> None:
+    def _merge_and_release(self, parts: tuple[Part, ...], claimed: set[str]) -> None:
+        try:
+            self._merge_or_log(parts)
+        finally:
+            self._release(claimed)
+
+    def _merge_or_log(self, parts: tuple[Part, ...]) -> None:
         try:
             self._merge(parts)
-        except Exception:  # parts stay as they are: whoever added or removed has what was asked for
+        except Exception:  # parts stay as they are: the addition or removal before it is done
             logger.exception("%d parts could not be made one", len(parts))
-        finally:
-            self._release({part.segment.name for part in parts})
 
     def _merge(self, parts: tuple[Part, ...]) -> None:
         if not parts or (len(parts) == 1 and parts[0].live is None):

@@ -188,8 +188,7 @@ def chosen_settings(options: argparse.Namespace) -> dict[str, Any]:
 
 def check_place(place: Path, force: bool) -> None:
     """An error before the work if the index cannot be written after it."""
-    from pcpq.storage.manifest import MANIFEST
-    from pcpq.storage.store import is_ours
+    from pcpq.storage.manifest import MANIFEST, is_ours
 
     if place.exists() and not place.is_dir():
         raise FileExistsError(f"{place} is a file; an index is a directory")

@@ -116,6 +116,33 @@ def verify(options: argparse.Namespace) -> None:
     )
 
 
+def add_backup(commands: Commands) -> None:
+    """`pcpq backup INDEX OUT`."""
+    parser = commands.add(
+        "backup",
+        backup,
+        "make another directory an index of what was last committed",
+        ["pcpq backup words.pcpq words-backup.pcpq"],
+        "Safe while other processes write to the index, which a copy of its files is not. Files are linked "
+        "where the file system can, which takes no time and no space, and copied elsewhere.",
+    )
+    add_index(parser)
+    parser.add_argument("out", metavar="OUT", help="a directory that is not there yet, or is empty")
+    parser.add_argument("--copy", action="store_true", help="copy files even where they could be linked")
+    add_json(parser)
+
+
+def backup(options: argparse.Namespace) -> None:
+    """Of the newest generation."""
+    import pcpq
+
+    with pcpq.open(options.index) as index:
+        index.backup(options.out, copy=options.copy)
+        count = len(index)
+    found = {"index": options.index, "out": options.out, "vectors": count}
+    tell(options.json, found, lambda: print(f"{options.out}: {count:,} vectors"))
+
+
 def add_export(commands: Commands) -> None:
     """`pcpq export INDEX OUT`."""
     parser = commands.add(

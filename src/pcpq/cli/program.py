@@ -13,7 +13,7 @@ from pcpq.cli.building import add_build
 from pcpq.cli.changing import add_add, add_remove
 from pcpq.cli.doctor import add_doctor
 from pcpq.cli.extras import add_completion, add_demo, add_paper, add_report
-from pcpq.cli.looking import add_export, add_info, add_verify
+from pcpq.cli.looking import add_backup, add_export, add_info, add_verify
 from pcpq.cli.measuring import add_tune
 from pcpq.cli.parsers import Commands, Parser
 from pcpq.cli.problems import EXIT_CODES, EXPECTED, FAILED, FINE, FOUND_WRONG, STOPPED, Wrong, in_one_line
@@ -79,6 +79,7 @@ def make_commands() -> tuple[Parser, Commands]:
         add_remove,
         add_export,
         add_verify,
+        add_backup,
         add_bench,
         add_paper,
         add_report,

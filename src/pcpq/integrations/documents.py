@@ -20,8 +20,7 @@ from pcpq.integrations.conditions import METADATA, both
 from pcpq.integrations.metadata import NODE, TEXT, columns_there, table_of
 from pcpq.opening import open_index
 from pcpq.recall import FEW
-from pcpq.storage.manifest import MANIFEST
-from pcpq.storage.store import is_ours
+from pcpq.storage.manifest import MANIFEST, is_ours
 
 # So many times as many documents as lists were learned from, and they are learned anew.
 GROWN = 2

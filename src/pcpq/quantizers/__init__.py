@@ -17,3 +17,10 @@ from pcpq.quantizers.family import APCPQ, APQ, PCPQ, PQ, QAPCPQ, QPCPQ, Quantize
 METHODS = {method.__name__: method for method in (PQ, APQ, PCPQ, APCPQ, QPCPQ, QAPCPQ)}
 
 __all__ = ["APCPQ", "APQ", "PCPQ", "PQ", "QAPCPQ", "QPCPQ", "Codes", "Quantizer"]
+
+
+def refuse_subclass(quantizer: Quantizer) -> None:
+    """A ValueError unless it is of one of these classes: an index of another could be saved, but not opened."""
+    if METHODS.get(type(quantizer).__name__) is not type(quantizer):
+        known = ", ".join(METHODS)
+        raise ValueError(f"quantizer is of class {type(quantizer).__qualname__}; expected one of {known}")

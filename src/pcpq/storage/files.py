@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import mmap
 import os
 import secrets
@@ -11,16 +12,19 @@ import socket
 import stat
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
+from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
 
 from pcpq.errors import FormatError, LockedError
 from pcpq.packing import Bytes
 from pcpq.storage.system import (
+    NO_DIRECTORY_SYNC,
     NO_LINK,
+    NO_LOCKS,
     NO_WAITING,
     PLAIN,
     lock_alone,
@@ -31,6 +35,7 @@ from pcpq.storage.system import (
     write_start,
 )
 
+logger = logging.getLogger(__name__)
 LOCK = "lock"
 # What a manifest or the header of a file may take: read before anything is known of it.
 MOST_TEXT = 1 << 26
@@ -94,29 +99,65 @@ def write_whole(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def sync_directory(path: Path) -> None:
-    """Wait until the disk knows which files are in a directory; Windows has no way to ask for that."""
+@contextlib.contextmanager
+def directory_sync(path: Path) -> Iterator[Callable[[], None]]:
+    """A function that waits until the disk knows which files are in a directory.
+
+    The directory is opened now, so that a lack of descriptors shows before anything depends on the function.
+    Windows, and some file systems, have no such thing: there it does nothing.
+    """
     if sys.platform == "win32":
+        yield lambda: None
         return
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | PLAIN)
+
+    def sync() -> None:
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in NO_DIRECTORY_SYNC:
+                raise
+
     try:
-        os.fsync(descriptor)
+        yield sync
     finally:
         os.close(descriptor)
 
 
+def sync_directory(path: Path) -> None:
+    """Wait until the disk knows which files are in a directory."""
+    with directory_sync(path) as sync:
+        sync()
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory, and those above it that are missing, so that a power loss does not take them away."""
+    path = path.resolve()
+    missing = [one for one in (path, *path.parents) if not one.is_dir()]
+    for one in reversed(missing):
+        try:
+            os.mkdir(one)
+        except FileExistsError:
+            if not one.is_dir():
+                raise
+    # The directory itself may have been made by a process that was killed before it could sync.
+    for one in missing or [path]:
+        with contextlib.suppress(PermissionError):  # not ours to read, so another's to care for
+            sync_directory(one.parent)
+
+
 def remove_if_there(path: Path) -> None:
-    """Remove a file that nobody needs; what cannot be removed is left to the next one who tries."""
+    """Remove a file that is not needed; if that fails, the next writer tries again."""
     with contextlib.suppress(OSError):
         os.unlink(path)
 
 
-def open_for_reading(path: Path) -> int:
+def open_plain(path: Path, access: int = os.O_RDONLY) -> int:
     """A descriptor of a plain file; links are not followed, they may lead anywhere."""
     if not NO_LINK and path.is_symlink():
         raise FormatError(f"{path}: is a symbolic link")
     try:
-        descriptor = os.open(path, os.O_RDONLY | PLAIN | NO_LINK | NO_WAITING)
+        descriptor = os.open(path, access | PLAIN | NO_LINK | NO_WAITING)
     except OSError as error:
         if path.is_symlink():
             raise FormatError(f"{path}: is a symbolic link") from error
@@ -129,7 +170,7 @@ def open_for_reading(path: Path) -> int:
 
 def read_text(path: Path) -> bytes:
     """All of a small file."""
-    descriptor = patiently(lambda: open_for_reading(path))
+    descriptor = patiently(lambda: open_plain(path))
     with os.fdopen(descriptor, "rb") as file:
         size = os.fstat(descriptor).st_size
         if size > MOST_TEXT:
@@ -137,30 +178,93 @@ def read_text(path: Path) -> bytes:
         return file.read()
 
 
+class OpenFile:
+    """A descriptor that is closed once, with its last owner."""
+
+    _close = staticmethod(os.close)  # there even when the interpreter shuts down
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def __del__(self) -> None:
+        self._close(self.descriptor)
+
+
+class MappedFile(mmap.mmap):
+    """The bytes of a file, read when they are wanted; marked as being read as long as this object lives."""
+
+    path: Path
+    file: OpenFile
+
+    @classmethod
+    def of(cls, file: OpenFile, path: Path, size: int) -> MappedFile:
+        """Map an open file."""
+        # Without a second descriptor where Python can: that of `file` keeps the mark.
+        untracked: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+        mapped = cls(file.descriptor, size, access=mmap.ACCESS_READ, **untracked)
+        mapped.path, mapped.file = path, file
+        return mapped
+
+    def refuse_changed_size(self) -> None:
+        """A FormatError if the file was cut or grew: to read what is gone would end the process (SIGBUS)."""
+        size = os.fstat(self.file.descriptor).st_size
+        if size != len(self):
+            raise FormatError(f"{self.path}: has {size} bytes, it had {len(self)} when it was opened")
+
+    def refuse_replaced(self) -> None:
+        """A FormatError if another file has its name now."""
+        ours = os.fstat(self.file.descriptor)
+        with contextlib.suppress(FileNotFoundError):  # of an older generation, which is still being read
+            there = os.lstat(self.path)
+            if (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
+                raise FormatError(f"{self.path}: was replaced after it was opened; open the index again")
+
+
+# By device and inode. A file is mapped once in a process: where locks are those of a process (NFS), to close a
+# second descriptor of a file would take the mark away from the first.
+mapped_files: WeakValueDictionary[tuple[int, int], MappedFile] = WeakValueDictionary()
+
+
 def map_file(path: Path, size: int) -> Bytes:
     """(size,) the bytes of a file, read when they are wanted.
 
     As long as the array lives, the file is marked as being read, and `remove_unread` leaves it alone.
     """
-    descriptor = open_for_reading(path)
-    try:
-        there = os.fstat(descriptor).st_size
-        if there != size or size == 0:
-            raise FormatError(f"{path}: has {there} bytes, the manifest says {size}")
-        mark_as_read(descriptor)
-        # The map has a descriptor of its own for the same open file, and with it the mark.
-        return np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ), np.uint8)
-    finally:
-        os.close(descriptor)
+    mapped = already_mapped(path)
+    if mapped is None or not len(mapped) == size == os.fstat(mapped.file.descriptor).st_size:
+        mapped = _map_anew(path, size)
+    return np.frombuffer(mapped, np.uint8)
+
+
+def already_mapped(path: Path) -> MappedFile | None:
+    """The map that this process has of a file, if it has one."""
+    there = os.lstat(path)
+    return mapped_files.get((there.st_dev, there.st_ino)) if stat.S_ISREG(there.st_mode) else None
+
+
+def _map_anew(path: Path, size: int) -> MappedFile:
+    file = OpenFile(open_plain(path))
+    there = os.fstat(file.descriptor)
+    if there.st_size != size or size == 0:
+        raise FormatError(f"{path}: has {there.st_size} bytes, the manifest says {size}")
+    problem = mark_as_read(file.descriptor)
+    if problem is not None:
+        # The map stays readable even if the file is removed, except on NFS.
+        logger.warning("%s is read without a shared lock: %s", path, problem)
+    mapped = mapped_files[there.st_dev, there.st_ino] = MappedFile.of(file, path, size)
+    return mapped
 
 
 def remove_unread(path: Path) -> None:
-    """Remove a file unless somebody reads it."""
+    """Remove a file unless a process reads it."""
     with contextlib.suppress(OSError, FormatError):
-        if sys.platform == "win32":  # where nothing that is open can be removed, by oneself neither
+        if sys.platform == "win32":  # where no file that is open can be removed
             os.unlink(path)
             return
-        descriptor = open_for_reading(path)
+        try:
+            descriptor = open_plain(path, os.O_RDWR)  # NFS wants that for a lock that is not shared
+        except PermissionError:
+            descriptor = open_plain(path)
         try:
             lock_alone(descriptor)
             os.unlink(path)
@@ -183,45 +287,100 @@ class WriterLock:
     """At most one in a directory, in this process or any other; gone when its process is."""
 
     def __init__(self, directory: Path) -> None:
-        path = directory / LOCK
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | PLAIN | NO_LINK, 0o666)
+        self.path, self._process = directory / LOCK, os.getpid()
+        self._descriptor: int | None = os.open(
+            self.path, os.O_RDWR | os.O_CREAT | PLAIN | NO_LINK | NO_WAITING, 0o666
+        )
+        held_locks.add(self)
         try:
-            try:
-                lock_alone(descriptor)
-            except BlockingIOError as error:
-                raise LockedError(f"{directory} is being written by {holder(descriptor)}") from error
-            since = time.strftime("%Y-%m-%d %H:%M:%S")
-            text = json.dumps({"process": os.getpid(), "host": socket.gethostname(), "since": since})
-            os.ftruncate(descriptor, 0)
-            write_start(descriptor, text.encode())
+            self._take(self._descriptor)
         except BaseException:
-            os.close(descriptor)
+            self._close()
             raise
-        self._descriptor: int | None = descriptor
-        self.process = os.getpid()
+
+    def _take(self, descriptor: int) -> None:
+        try:
+            lock_alone(descriptor)
+        except BlockingIOError as error:
+            raise LockedError(f"{self.path.parent} is being written by {holder(descriptor)}") from error
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+            reason = f"{error.strerror}: to write to an index, its file system must have file locks"
+            raise OSError(error.errno, reason, str(self.path)) from error
+        since = time.strftime("%Y-%m-%d %H:%M:%S")
+        text = json.dumps({"process": os.getpid(), "host": socket.gethostname(), "since": since})
+        os.ftruncate(descriptor, 0)
+        write_start(descriptor, text.encode())
 
     @property
     def held(self) -> bool:
         """Whether this process may write; one that was forked from it may not."""
-        return self._descriptor is not None and self.process == os.getpid()
+        return self._descriptor is not None and self._process == os.getpid()
+
+    def refuse_if_lost(self) -> None:
+        """A LockedError if the lock file was removed or replaced: another process may hold the new one."""
+        if self._descriptor is None or sys.platform == "win32":  # where an open file cannot be removed
+            return
+        ours = os.fstat(self._descriptor)
+        try:
+            there = os.lstat(self.path)
+        except FileNotFoundError:
+            there = None
+        if there is None or (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
+            raise LockedError(f"{self.path} was removed or replaced: another process may write; open again")
 
     def __del__(self) -> None:
-        if hasattr(self, "process"):
+        if hasattr(self, "_descriptor"):
             self.release()
 
     def release(self) -> None:
-        """Let others write, even if a forked process still has the file open."""
-        held, descriptor, self._descriptor = self.held, self._descriptor, None
+        """Let others write."""
+        if self._descriptor is not None and self.held:
+            # Descriptors that a forked process still has would keep the lock after ours is closed.
+            with contextlib.suppress(OSError):
+                unlock(self._descriptor)
+        self._close()
+
+    def _close(self) -> None:
+        """Without unlocking: a forked process has the same lock as its parent, who may still need it."""
+        descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
-            if held:
-                unlock(descriptor)
             os.close(descriptor)
 
 
+def _leave_locks_to_parent() -> None:
+    for lock in list(held_locks):
+        lock._close()
+
+
+# A forked process must not keep the lock of a parent that died.
+held_locks: WeakSet[WriterLock] = WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_locks_to_parent)
+
+
 def holder(descriptor: int) -> str:
-    """Who wrote a name into a lock."""
+    """The process that a lock file names, as far as it can be told."""
     try:
         found = json.loads(read_start(descriptor, 4096))
-        return f"process {found['process']} on {found['host']} since {found['since']}"
-    except (ValueError, KeyError, TypeError, RecursionError):
+        process, host = int(found["process"]), str(found["host"])
+        name = f"process {process} on {host} since {found['since']}"
+        if host == socket.gethostname() and not is_running(process):
+            return f"a process that has the lock from {name}, which has ended"
+        return name
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return "another process"
+
+
+def is_running(process: int) -> bool:
+    """Whether there is a process of this number on this machine; where that cannot be asked, True."""
+    if sys.platform == "win32" or process <= 0:  # os.kill would end it, or ask a group of processes
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True

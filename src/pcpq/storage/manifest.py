@@ -13,14 +13,20 @@ import numpy as np
 from pcpq.errors import FormatError
 from pcpq.names import KINDS
 from pcpq.recall import RecallCurve
-from pcpq.storage.files import read_text, reading
+from pcpq.storage.files import LOCK, read_text, reading
 from pcpq.storage.objects import in_words
 from pcpq.storage.tensors import FileEntry, checksum, parse_object
 
 MANIFEST = "manifest.json"
-FORMAT, VERSION = "pcpq", 1
+FORMAT = "pcpq"
+# Version 2 is version 1 with a `next_id` that readers of version 1 refuse; written only where there is one.
+VERSIONS = (1, 2)
+LARGEST_NUMBER = (1 << 62) - 1  # that counts something
+LARGEST_NEXT_ID = 1 << 63  # when the largest id is taken
 # Every file of an index but the manifest and the lock.
 FILE_NAME = re.compile(r"(?:(segment|trained|live)-[0-9a-f]{32}\.safetensors|(attributes)-[0-9a-f]{32}\.arrow)")
+# A manifest on its way.
+NEW_MANIFEST = re.compile(r"manifest-[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -58,9 +64,14 @@ class Manifest:
             entries += [entry for entry in (part.segment, part.live, part.attributes) if entry is not None]
         return {entry.file for entry in entries}
 
+    @property
+    def version(self) -> int:
+        """The least that can say it."""
+        return 1 if self.next_id <= LARGEST_NUMBER else 2
+
     def text(self) -> bytes:
         """As it is written."""
-        content = {"format": FORMAT, "version": VERSION, **asdict(self)}
+        content = {"format": FORMAT, "version": self.version, **asdict(self)}
         return in_words(content | {"check": check_of(content)}).encode()
 
 
@@ -84,8 +95,9 @@ def read_manifest(directory: Path) -> Manifest:
     content = parse_object(text, path)
     if content.get("format") != FORMAT:
         raise FormatError(f"{path}: the format is {content.get('format')!r}, not {FORMAT!r}")
-    if content.get("version") != VERSION:
-        raise FormatError(f"{path}: version {content.get('version')!r}; this pcpq reads version {VERSION}")
+    if content.get("version") not in VERSIONS:
+        known = " and ".join(map(str, VERSIONS))
+        raise FormatError(f"{path}: version {content.get('version')!r}; this pcpq reads versions {known}")
     check = content.pop("check", None)
     with reading(path):
         if check_of(content) != check:
@@ -107,7 +119,8 @@ def read_manifest(directory: Path) -> Manifest:
             whole(content["generation"], path),
             content["settings"],
             content["kind"],
-            whole(content["next_id"], path),
+            # Of version 1 too: earlier releases wrote what they then refused to read.
+            whole(content["next_id"], path, LARGEST_NEXT_ID),
             entry_of(content["trained"], "trained", path),
             parts,
             maybe_recall(content.get("recall")),
@@ -133,8 +146,13 @@ def maybe_entry_of(found: dict[str, Any] | None, kind: str, path: Path) -> FileE
     return None if found is None else entry_of(found, kind, path)
 
 
-def whole(number: Any, path: Path) -> int:
+def whole(number: Any, path: Path, most: int = LARGEST_NUMBER) -> int:
     """A number that counts something."""
-    if type(number) is not int or not 0 <= number < 1 << 62:
-        raise FormatError(f"{path}: {number!r} is not a number that counts something")
+    if type(number) is not int or not 0 <= number <= most:
+        raise FormatError(f"{path}: {number!r} is not a whole number from 0 to {most}")
     return number
+
+
+def is_ours(name: str) -> bool:
+    """Whether a file of that name belongs to an index."""
+    return name in (MANIFEST, LOCK) or any(known.fullmatch(name) for known in (NEW_MANIFEST, FILE_NAME))

@@ -42,7 +42,8 @@ KEPT = {"int8": "I8", "int16": "I16", "float16": "F16", "float32": "F32", None: 
 
 
 def quantizer_settings(quantizer: Quantizer) -> dict[str, Any]:
-    """Its name and parameters, for JSON."""
+    """Its name and parameters, for JSON; a ValueError for a class that `quantizer_of` does not know."""
+    quantizers.refuse_subclass(quantizer)
     parameters = quantizer.get_params()
     if isinstance(parameters["init"], np.ndarray):
         parameters["init"] = parameters["init"].tolist()

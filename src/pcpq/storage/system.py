@@ -18,6 +18,17 @@ else:
 PLAIN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0) | getattr(os, "O_BINARY", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 NO_WAITING = getattr(os, "O_NONBLOCK", 0)
+# What a file system answers that has no file locks.
+NO_LOCKS = frozenset(
+    getattr(errno, name)
+    for name in ("ENOLCK", "ENOSYS", "ENOTSUP", "EOPNOTSUPP", "EINVAL")
+    if hasattr(errno, name)
+)
+# What a file system answers that cannot sync a directory.
+NO_DIRECTORY_SYNC = frozenset({errno.EINVAL, errno.EBADF, errno.ENOTSUP})
+# Seconds that a reader waits for the shared lock of a file. A writer takes the other only to remove the file.
+MOST_WAIT = 0.5
+FIRST_WAIT = 0.001
 Result = TypeVar("Result")
 
 if sys.platform == "win32":
@@ -41,8 +52,9 @@ if sys.platform == "win32":
         os.lseek(descriptor, LOCKED_BYTE, os.SEEK_SET)
         msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
 
-    def mark_as_read(descriptor: int) -> None:
+    def mark_as_read(descriptor: int) -> str | None:
         """Nothing to do: a file that is mapped cannot be removed."""
+        return None
 
     def read_start(descriptor: int, size: int) -> bytes:
         """The first bytes of a file."""
@@ -73,9 +85,26 @@ else:
         """Let others have it."""
         fcntl.flock(descriptor, fcntl.LOCK_UN)
 
-    def mark_as_read(descriptor: int) -> None:
-        """Keep `lock_alone` away as long as the file is open."""
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
+    def mark_as_read(descriptor: int) -> str | None:
+        """Keep `lock_alone` away as long as the file is open; what was in the way, if that cannot be done.
+
+        Never waits long: any user who can read a file can lock it, and must not stop others from reading it.
+        """
+        wait = FIRST_WAIT
+        deadline = time.monotonic() + MOST_WAIT
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return None
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    return f"another process has locked it for more than {MOST_WAIT} s"
+            except OSError as error:
+                if error.errno not in NO_LOCKS:
+                    raise
+                return f"the file system has no file locks ({error.strerror})"
+            time.sleep(wait)
+            wait *= 2
 
     def read_start(descriptor: int, size: int) -> bytes:
         """The first bytes of a file."""

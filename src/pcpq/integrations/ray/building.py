@@ -173,7 +173,8 @@ class Build:
         if exact is not None and n > FEW:
             snapshot = replace(snapshot, recall=self._measure(snapshot, asked, exact, given))
         self.store.adopt(segment.name, entry)
-        self.store.commit(snapshot, index._settings(), given.kind, int(given.numbers.max()) + 1)
+        next_id = int(given.numbers.max()) + 1
+        self.store.commit(snapshot, index._settings(), given.kind, next_id, reopen=False)
 
     def _gather(self, numbers: NDArray[np.intp] | None) -> FloatArray:
         """Rows of the sample, all if there is no number."""

@@ -1,0 +1,84 @@
+"""A second directory with the files of one generation."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+from pcpq.errors import FormatError
+from pcpq.storage.files import LOCK, directory_sync, open_plain, remove_if_there, replace_file, write_new
+from pcpq.storage.manifest import MANIFEST, Manifest, is_ours
+from pcpq.storage.store import Store
+
+COPIED_AT_ONCE = 1 << 22
+
+
+def back_up(directory: Path, manifest: Manifest, target: Path, copy: bool) -> None:
+    """Make `target` an index of the generation that a manifest of `directory` names.
+
+    Files of an index never change, so a hard link is as good as a copy, unless the disk or a program damages
+    them: then both are damaged. `copy` makes copies even where links are possible.
+    """
+    new = not target.exists()
+    if not new and target.resolve() == directory.resolve():
+        raise ValueError(f"{target} is the index itself")
+    store = Store.create(target)
+    try:
+        if store.manifest is not None:
+            raise FileExistsError(f"{target} is an index already; back up to a new directory")
+        _empty(target)  # of a backup that was interrupted
+        try:
+            _fill(directory, manifest, target, copy)
+        except BaseException:
+            if not (target / MANIFEST).exists():
+                _empty(target)
+                if new:
+                    remove_if_there(target / LOCK)
+                    with contextlib.suppress(OSError):
+                        os.rmdir(target)
+            raise
+    finally:
+        store.close()
+    Store(target).load()  # every header, and every size
+
+
+def _empty(target: Path) -> None:
+    """Remove what an unfinished backup left, even if a linked file is being read under its other name."""
+    for path in target.iterdir():
+        if is_ours(path.name) and path.name != LOCK:
+            remove_if_there(path)
+
+
+def _fill(directory: Path, manifest: Manifest, target: Path, copy: bool) -> None:
+    with directory_sync(target) as sync:
+        for name in sorted(manifest.files):
+            try:
+                _place(directory / name, target / name, copy)
+            except FileNotFoundError as error:
+                raise FormatError(f"{directory / name}: is missing") from error
+        new_manifest = target / f"manifest-{uuid4().hex}"
+        write_new(new_manifest, [manifest.text()])
+        sync()
+        replace_file(target / MANIFEST, new_manifest)
+        sync()
+
+
+def _place(source: Path, target: Path, copy: bool) -> None:
+    """Link a file, or copy it where the file system cannot link or does not allow it."""
+    descriptor = open_plain(source)
+    try:
+        if not copy:
+            with contextlib.suppress(OSError, NotImplementedError):
+                os.link(source, target, follow_symlinks=False)
+                return
+        write_new(target, _chunks(descriptor))
+    finally:
+        os.close(descriptor)
+
+
+def _chunks(descriptor: int) -> Iterator[bytes]:
+    while chunk := os.read(descriptor, COPIED_AT_ONCE):
+        yield chunk
