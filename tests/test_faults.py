@@ -135,7 +135,9 @@ def fails(call, fault):
 
 
 @pytest.mark.parametrize(("name", "fault"), FAULTS)
-def test_a_commit_that_fails_changes_nothing_and_may_be_tried_again(name, fault, before, tmp_path, monkeypatch):
+def test_a_commit_that_fails_changes_nothing_and_may_be_tried_again(
+    name, fault, before, tmp_path, monkeypatch, record_property
+):
     old = answers(pcpq.open(before), IDS)
     struck = 0
     for at in places(name):
@@ -178,13 +180,14 @@ def test_a_commit_that_fails_changes_nothing_and_may_be_tried_again(name, fault,
         assert answers(reader, IDS) == new
         del reader
         shutil.rmtree(path)
+    record_property("failing system calls", struck)
     assert struck >= {"replace": 1, "fsync": 4, "open": 5, "write": 4}[name]
 
 
 @pytest.mark.parametrize("over", ["nothing", "an index"])
 @pytest.mark.parametrize(("name", "fault"), FAULTS)
 def test_a_save_that_fails_changes_nothing_and_may_be_tried_again(
-    name, fault, over, before, other, tmp_path, monkeypatch
+    name, fault, over, before, other, tmp_path, monkeypatch, record_property
 ):
     old, new = answers(pcpq.open(before), IDS), answers(other, IDS)
     struck = 0
@@ -219,6 +222,7 @@ def test_a_save_that_fails_changes_nothing_and_may_be_tried_again(
             other.save(path)
         assert answers(pcpq.open(path), IDS) == new
         shutil.rmtree(path)
+    record_property("failing system calls", struck)
     assert struck >= {"replace": 1, "fsync": 4, "open": 5, "write": 4}[name]
 
 
@@ -269,7 +273,9 @@ STRIDE = 1 if TORTURE else 4
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_a_commit_interrupted_after_any_call_is_the_old_or_the_new(error, before, tmp_path, monkeypatch):
+def test_a_commit_interrupted_after_any_call_is_the_old_or_the_new(
+    error, before, tmp_path, monkeypatch, record_property
+):
     old, seen = answers(pcpq.open(before), IDS), set()
     for at in itertools.count(0 if error is KeyboardInterrupt else 1, STRIDE):
         path = tmp_path / str(at)
@@ -307,6 +313,7 @@ def test_a_commit_interrupted_after_any_call_is_the_old_or_the_new(error, before
         assert answers(reader, IDS) == new
         del reader
         shutil.rmtree(path)
+    record_property("interruptions after a system call", at // STRIDE)
     assert {replaced for _, replaced in seen} == {True, False}
     if TORTURE:
         assert {("replace", True), ("fsync", True), ("fsync", False), ("write", False)} <= seen
@@ -315,7 +322,7 @@ def test_a_commit_interrupted_after_any_call_is_the_old_or_the_new(error, before
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("what", ["save", "save over an index", "backup", "backup by copies"])
 def test_a_save_or_backup_interrupted_after_any_call_is_whole_or_not_there(
-    what, error, before, other, tmp_path, monkeypatch
+    what, error, before, other, tmp_path, monkeypatch, record_property
 ):
     source = pcpq.open(before) if "backup" in what else other
     old, new = answers(pcpq.open(before), IDS), answers(source, IDS)
@@ -349,7 +356,11 @@ def test_a_save_or_backup_interrupted_after_any_call_is_whole_or_not_there(
         assert answers(pcpq.open(path), IDS) == new
         pcpq.open(path).verify()
         shutil.rmtree(path)
+    record_property("interruptions after a system call", at // STRIDE)
     assert seen == {True, False}
+
+
+EVERY_LINE = 1 if TORTURE else 41
 
 
 class Interruption:
@@ -384,9 +395,9 @@ class Interruption:
         return None
 
 
-def test_a_commit_interrupted_at_any_line_is_the_old_or_the_new(before, tmp_path):
+def test_a_commit_interrupted_at_any_line_is_the_old_or_the_new(before, tmp_path, record_property):
     old, seen = answers(pcpq.open(before), IDS), set()
-    for at in itertools.count(0, 1 if TORTURE else 41):
+    for at in itertools.count(0, EVERY_LINE):
         path = tmp_path / str(at)
         shutil.copytree(before, path)
         with pcpq.open(path, mode="a") as writer:
@@ -409,6 +420,7 @@ def test_a_commit_interrupted_at_any_line_is_the_old_or_the_new(before, tmp_path
             assert answers(writer, IDS) == new, interruption.struck
             writer.verify()
         shutil.rmtree(path)
+    record_property("interruptions before a line of code", at // EVERY_LINE)
     assert seen == {True, False}
     assert at > 200
 

@@ -105,7 +105,7 @@ def test_the_check_tells_one_step_from_the_next(tmp_path):
             assert not same(index, "int", kill_loop.model_at(step - 1))
 
 
-def test_what_was_committed_survives_kills_at_any_moment(writers):
+def test_what_was_committed_survives_kills_at_any_moment(writers, record_property):
     generator = np.random.default_rng(5)
     seen = {"done": 0, "begun": 0}
     for _ in range(KILLS // 2):
@@ -121,6 +121,7 @@ def test_what_was_committed_survives_kills_at_any_moment(writers):
         assert begun - done in (0, 1)
         survivor = writers.survived(begun, done)
         seen["done" if survivor == done else "begun"] += 1
+    record_property("kills at any moment", KILLS // 2)
     assert writers.step > KILLS // 4
     if TORTURE:
         assert min(seen.values()) > 0
@@ -128,7 +129,7 @@ def test_what_was_committed_survives_kills_at_any_moment(writers):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-def test_what_was_committed_survives_interruptions_at_any_moment(number, writers):
+def test_what_was_committed_survives_interruptions_at_any_moment(number, writers, record_property):
     generator = np.random.default_rng(6)
     said = {"stopped": 0, "committed": 0}
     for _ in range(KILLS // 2):
@@ -156,12 +157,15 @@ def test_what_was_committed_survives_interruptions_at_any_moment(number, writers
         if stopped is not None and done < stopped[1]:
             # What the exception said of the commit that it came from is true.
             assert survivor == (stopped[1] if stopped[0] == "committed" else stopped[1] - 1)
+    record_property(f"{number.name} at any moment", KILLS // 2)
+    record_property(f"{number.name} within a commit", sum(said.values()))
+    record_property(f"{number.name} after the rename", said["committed"])
     if TORTURE:
         assert min(said.values()) > 0
     only_what_is_named(writers.path)
 
 
-def test_a_commit_killed_at_any_of_its_calls_leaves_the_old_or_the_new(writers):
+def test_a_commit_killed_at_any_of_its_calls_leaves_the_old_or_the_new(writers, record_property):
     died, outcomes = 0, []
     stride = 1 if TORTURE else 5
     for die_at in range(0, 500, stride):
@@ -178,6 +182,7 @@ def test_a_commit_killed_at_any_of_its_calls_leaves_the_old_or_the_new(writers):
         if status == 0:
             break
         assert status == SIGKILLED
+    record_property("kills at a system call", died)
     assert status == 0  # at last it had more lives than calls
     assert died >= 25 / stride
     assert 0 in outcomes[:-1]

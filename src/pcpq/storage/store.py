@@ -86,8 +86,8 @@ class Store:
         self._make_lock()
 
     def _make_lock(self) -> None:
-        self._busy = threading.RLock()
-        self._committing = False
+        self._commit_lock = threading.Lock()
+        self._committers: set[int] = set()  # threads that hold it or wait for it
         every_store.add(self)
 
     @classmethod
@@ -124,12 +124,16 @@ class Store:
 
         In the middle of it the next writer would remove its files, and then the manifest would name them.
         """
-        with self._busy:
-            if self._committing:  # by this thread: a signal handler, or a function that the commit called
-                raise ValueError(f"{self.directory} is being committed by this thread; close it afterwards")
+        self._refuse_within_commit()
+        with self._commit_lock:
             self._disk = OnDisk()
             if self.lock is not None:
                 self.lock.release()
+
+    def _refuse_within_commit(self) -> None:
+        """A ValueError in a signal handler that runs in the middle of a commit: to wait would be for ever."""
+        if threading.get_ident() in self._committers and self._commit_lock.locked():
+            raise ValueError(f"{self.directory} is being committed by this thread; try again afterwards")
 
     def refuse_changed_files(self) -> None:
         """A FormatError if a file that is mapped here was cut: cheap enough to be asked before every search."""
@@ -162,11 +166,10 @@ class Store:
         or the new one, whole. An exception means that the old one stays, unless it is a NotDurableError or its
         notes say that the new one is there: an interruption may come after the rename.
         """
-        with self._busy:
-            if self._committing:
-                raise ValueError(f"{self.directory} is being committed by this thread already")
-            self._committing = True
-            try:
+        self._refuse_within_commit()
+        try:
+            self._committers.add(threading.get_ident())
+            with self._commit_lock:
                 if self.lock is None or not self.lock.held:
                     raise ValueError(f"{self.directory} was not opened for writing by this process")
                 self.lock.refuse_if_lost()
@@ -174,8 +177,8 @@ class Store:
                 with self._noting_what_is_there(), directory_sync(self.directory) as sync:
                     self._commit(snapshot, settings, kind, next_id, sync)
                     return self._reopened() if reopen else None
-            finally:
-                self._committing = False
+        finally:
+            self._committers.discard(threading.get_ident())
 
     def _commit(
         self,
