@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -109,7 +108,7 @@ def build(options: argparse.Namespace) -> None:
             **chosen_settings(options),
         )
         bar.say("writing")
-        save(index, place)
+        index.save(place)
     report(options, metric, index, time.perf_counter() - start)
 
 
@@ -202,17 +201,6 @@ def check_place(place: Path, force: bool) -> None:
     there = next(folder for folder in (place, *place.absolute().parents) if folder.exists())
     if not os.access(there, os.W_OK | os.X_OK):
         raise PermissionError(f"{there} cannot be written to")
-
-
-def save(index: Any, place: Path) -> None:
-    """Write an index; if that fails, a directory that was not there is not there."""
-    new = not place.exists()
-    try:
-        index.save(place)
-    except BaseException:
-        if new:
-            shutil.rmtree(place, ignore_errors=True)
-        raise
 
 
 def counter(bar: Progress, rows: int | None, what: str, then: str) -> Callable[[int, int | None], None]:

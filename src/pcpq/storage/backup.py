@@ -9,8 +9,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from pcpq.errors import FormatError
-from pcpq.storage.files import LOCK, directory_sync, open_plain, remove_if_there, replace_file, write_new
-from pcpq.storage.manifest import MANIFEST, Manifest, is_ours
+from pcpq.storage.files import directory_sync, open_plain, replace_file, write_new
+from pcpq.storage.manifest import MANIFEST, Manifest
 from pcpq.storage.store import Store
 
 COPIED_AT_ONCE = 1 << 22
@@ -22,34 +22,22 @@ def back_up(directory: Path, manifest: Manifest, target: Path, copy: bool) -> No
     Files of an index never change, so a hard link is as good as a copy, unless the disk or a program damages
     them: then both are damaged. `copy` makes copies even where links are possible.
     """
-    new = not target.exists()
-    if not new and target.resolve() == directory.resolve():
+    if target.exists() and target.resolve() == directory.resolve():
         raise ValueError(f"{target} is the index itself")
     store = Store.create(target)
     try:
         if store.manifest is not None:
             raise FileExistsError(f"{target} is an index already; back up to a new directory")
-        _empty(target)  # of a backup that was interrupted
+        store.empty()  # of a backup that was interrupted
         try:
             _fill(directory, manifest, target, copy)
         except BaseException:
             if not (target / MANIFEST).exists():
-                _empty(target)
-                if new:
-                    remove_if_there(target / LOCK)
-                    with contextlib.suppress(OSError):
-                        os.rmdir(target)
+                store.empty()
             raise
     finally:
         store.close()
     Store(target).load()  # every header, and every size
-
-
-def _empty(target: Path) -> None:
-    """Remove what an unfinished backup left, even if a linked file is being read under its other name."""
-    for path in target.iterdir():
-        if is_ours(path.name) and path.name != LOCK:
-            remove_if_there(path)
 
 
 def _fill(directory: Path, manifest: Manifest, target: Path, copy: bool) -> None:

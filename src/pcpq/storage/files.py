@@ -130,20 +130,37 @@ def sync_directory(path: Path) -> None:
         sync()
 
 
-def make_directory(path: Path) -> None:
-    """Make a directory, and those above it that are missing, so that a power loss does not take them away."""
+def make_directory(path: Path) -> bool:
+    """Make a directory, and those above it that are missing, so that a power loss does not take them away.
+
+    Returns whether it was not there before.
+    """
     path = path.resolve()
     missing = [one for one in (path, *path.parents) if not one.is_dir()]
+    made = False
     for one in reversed(missing):
         try:
             os.mkdir(one)
+            made = one == path
         except FileExistsError:
             if not one.is_dir():
                 raise
-    # The directory itself may have been made by a process that was killed before it could sync.
-    for one in missing or [path]:
-        with contextlib.suppress(PermissionError):  # not ours to read, so another's to care for
-            sync_directory(one.parent)
+    try:
+        # The directory itself may have been made by a process that was killed before it could sync.
+        for one in missing or [path]:
+            with contextlib.suppress(PermissionError):  # not ours to read, so another's to care for
+                sync_directory(one.parent)
+    except BaseException:
+        if made:
+            remove_empty_directory(path)
+        raise
+    return made
+
+
+def remove_empty_directory(path: Path) -> None:
+    """Remove a directory unless there is something in it."""
+    with contextlib.suppress(OSError):
+        os.rmdir(path)
 
 
 def remove_if_there(path: Path) -> None:

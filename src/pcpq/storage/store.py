@@ -29,6 +29,7 @@ from pcpq.storage.files import (
     directory_sync,
     make_directory,
     read_text,
+    remove_empty_directory,
     remove_if_there,
     remove_unread,
     replace_file,
@@ -81,6 +82,7 @@ class Store:
         self._disk = OnDisk()
         self._opened: WeakValueDictionary[str, Any] = WeakValueDictionary()  # by file
         self._pending: Pending | None = None
+        self._made = False  # the directory, for a first commit
         self._mapped: WeakSet[MappedFile] = WeakSet()
         self._sizes_at = 0.0
         self._make_lock()
@@ -93,20 +95,24 @@ class Store:
     @classmethod
     def create(cls, directory: Path) -> Store:
         """As the writer of a directory that is an index, or will be one."""
-        make_directory(directory)
-        strangers = [path.name for path in directory.iterdir() if not is_ours(path.name)]
-        if strangers and not (directory / MANIFEST).exists():
-            raise FileExistsError(f"{directory} is not an index: it holds {strangers[0]}")
-        return cls._locked(directory)
+        made = make_directory(directory)
+        try:
+            strangers = [path.name for path in directory.iterdir() if not is_ours(path.name)]
+            if strangers and not (directory / MANIFEST).exists():
+                raise FileExistsError(f"{directory} is not an index: it holds {strangers[0]}")
+            store = cls._locked(directory)
+        except BaseException:
+            if made:
+                remove_empty_directory(directory)
+            raise
+        store._made = made
+        return store
 
     @classmethod
     def writable(cls, directory: Path) -> Store:
         """As the writer of an index."""
         read_manifest(directory)
-        store = cls._locked(directory)
-        if store.manifest is not None:
-            store.tidy(store.manifest)
-        return store
+        return cls._locked(directory)
 
     @classmethod
     def _locked(cls, directory: Path) -> Store:
@@ -114,6 +120,7 @@ class Store:
         try:
             if (directory / MANIFEST).exists():
                 store.manifest = read_manifest(directory)
+                store.tidy()
         except BaseException:
             store.close()
             raise
@@ -122,13 +129,24 @@ class Store:
     def close(self) -> None:
         """Let others write, after a commit that another thread has under way.
 
-        In the middle of it the next writer would remove its files, and then the manifest would name them.
+        In the middle of it the next writer would remove its files, and then the manifest would name them. A
+        directory that was made for a commit that failed is removed.
         """
         self._refuse_within_commit()
         with self._commit_lock:
             self._disk = OnDisk()
-            if self.lock is not None:
-                self.lock.release()
+            if self.lock is None:
+                return
+            if self._made and self.lock.held and not (self.directory / MANIFEST).exists():
+                self.empty()
+                remove_if_there(self.lock.path)
+                remove_empty_directory(self.directory)
+            self.lock.release()
+
+    def empty(self) -> None:
+        """Remove all files of a directory that has no manifest."""
+        for path in self._files_not_named(b""):
+            remove_if_there(path)
 
     def _refuse_within_commit(self) -> None:
         """A ValueError in a signal handler that runs in the middle of a commit: to wait would be for ever."""
@@ -208,7 +226,7 @@ class Store:
             reason = f"generation {generation} is there, but the disk did not confirm it: {error.strerror}"
             raise NotDurableError(error.errno, reason, str(self.directory)) from error
         try:
-            self.tidy(manifest)
+            self.tidy()
         except OSError as error:  # the next commit tries again
             logger.warning("%s: files that are not needed were not removed: %s", self.directory, error)
 
@@ -237,10 +255,7 @@ class Store:
         pending = self._pending
         if pending is None:
             return
-        try:
-            there = read_text(self.directory / MANIFEST)
-        except FileNotFoundError:
-            there = b""
+        there = self._manifest_text()
         if pending.manifest is not None and there == pending.text:
             self._accept(pending)
             return
@@ -279,12 +294,22 @@ class Store:
         """A segment that others wrote here: a commit of it has nothing to write."""
         self._disk.segments[name] = entry
 
-    def tidy(self, manifest: Manifest | None) -> None:
-        """Remove files of ours that no generation needs and nobody reads. Only the writer may."""
-        needed = (set() if manifest is None else manifest.files) | {MANIFEST, LOCK}
-        for path in self.directory.iterdir():
-            if is_ours(path.name) and path.name not in needed:
-                remove_unread(path)
+    def tidy(self) -> None:
+        """Remove files of ours that the manifest does not name and no process reads. Only the writer may."""
+        for path in self._files_not_named(self._manifest_text()):
+            remove_unread(path)
+
+    def _manifest_text(self) -> bytes:
+        """As it is on disk: what this object believes may be older."""
+        try:
+            return read_text(self.directory / MANIFEST)
+        except FileNotFoundError:
+            return b""
+
+    def _files_not_named(self, manifest: bytes) -> list[Path]:
+        needed = (MANIFEST, LOCK)
+        ours = (path for path in self.directory.iterdir() if is_ours(path.name) and path.name not in needed)
+        return [path for path in ours if path.name.encode() not in manifest]
 
     def _store_trained(self, trained: Trained, pending: Pending) -> FileEntry:
         entry = self._disk.trained.get(trained)

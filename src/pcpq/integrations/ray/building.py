@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -120,24 +119,18 @@ def build(
         return learn(stream, str(metric), queries, bytes_per_vector, threads, parameters)
 
     learned = learn_here if like is None else learned_from(like, queries, bytes_per_vector, parameters)
-    new = not directory.exists()
     store = Store.create(directory)
     try:
-        try:
-            Build(store, source, task_bytes, threads, progress).run(
-                new_ids(given_ids(source, ids, id_column), len(source), None, first_id),
-                given_attributes(source, attributes),
-                learned,
-            )
-        except BaseException:
-            store.tidy(store.manifest)
-            raise
-        finally:
-            store.close()
+        Build(store, source, task_bytes, threads, progress).run(
+            new_ids(given_ids(source, ids, id_column), len(source), None, first_id),
+            given_attributes(source, attributes),
+            learned,
+        )
     except BaseException:
-        if new:
-            shutil.rmtree(directory, ignore_errors=True)
+        store.tidy()
         raise
+    finally:
+        store.close()
     return open_index(directory)
 
 
