@@ -6,6 +6,7 @@
 # make wheels   a wheel and a source distribution, each tested where nothing else is
 # make arm      NEON kernels against the portable ones, under an emulator
 # make torture  the hard tests of storage, in full
+# make lock     constraints.txt anew: the versions that CI tests with
 # make symbols sanitize stub
 #
 # Each creates a virtual environment in .venv and installs what it needs there.
@@ -13,6 +14,14 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+# pip takes the versions that are locked, for packages and for what builds them. On a Python that the file is not for, and with
+# `make LOCK= test`, it takes the newest that pyproject.toml allows.
+LOCK := $(shell $(PYTHON) tools/lock.py --file)
+ifneq ($(LOCK),)
+export PIP_CONSTRAINT := $(LOCK)
+export PIP_BUILD_CONSTRAINT := $(LOCK)
+endif
+CHECK_LOCK = $(if $(LOCK),$(BIN)/python tools/lock.py --check)
 SOURCES = pyproject.toml CMakeLists.txt $(shell find src cpp -type f -not -name '*.pyc')
 CPP = $(wildcard cpp/*.cpp cpp/*.h cpp/*.inl)
 SANITIZED = build/sanitized
@@ -34,7 +43,7 @@ UNSANITIZED = --deselect tests/test_index.py::test_memory_does_not_grow_over_100
 browser:
 	@command -v chromium > /dev/null || sh tools/install_chromium.sh || echo "no Chromium: the report page is not tested"
 
-.PHONY: demo test integrations wheels arm browser docs lint symbols sanitize torture stub format clean
+.PHONY: demo test integrations wheels arm browser docs lint lock symbols sanitize torture stub format clean
 
 demo: $(VENV)/.package
 	$(BIN)/python -m pcpq.demo $(WORDS)
@@ -46,6 +55,7 @@ test: $(VENV)/.package $(VENV)/.test browser
 # Tests of Ray make clusters, which want the machine for themselves.
 RAY_TESTS = $(wildcard tests/integrations/test_ray_*.py)
 integrations: $(VENV)/.package $(VENV)/.integrations
+	$(CHECK_LOCK)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) tests/integrations $(RAY_TESTS:%=--ignore %)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(RAY_TESTS)
 	$(BIN)/python -m pytest tests/test_docs.py -k integrations
@@ -57,6 +67,7 @@ arm:
 	sh tools/check_arm.sh
 
 lint: $(VENV)/.package $(VENV)/.test $(VENV)/.dev
+	$(CHECK_LOCK)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -65,6 +76,7 @@ lint: $(VENV)/.package $(VENV)/.test $(VENV)/.dev
 	$(BIN)/python tools/cli_docs.py --check
 
 docs: $(VENV)/.package $(VENV)/.docs
+	$(CHECK_LOCK)
 	$(BIN)/python -m sphinx -q -W --keep-going -n -b html docs build/docs
 
 # No inline function of an AVX2 file may end up in a program that runs on an older processor.
@@ -87,6 +99,9 @@ torture: $(VENV)/.test
 	mkdir -p build/corpus
 	$(BIN)/python tests/fuzz/fuzz_loader.py build/corpus tests/fuzz/corpus -max_total_time=600 -timeout=30
 
+lock: $(VENV)/.created
+	$(BIN)/python tools/lock.py
+
 stub: $(VENV)/.package $(VENV)/.dev
 	$(BIN)/python tools/native_stub.py
 	$(BIN)/python tools/cli_docs.py
@@ -99,9 +114,9 @@ format: $(VENV)/.dev
 clean:
 	rm -rf $(VENV) build
 
-$(VENV)/.created:
+$(VENV)/.created: $(LOCK)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --upgrade pip setuptools
 	touch $@
 
 $(VENV)/.package: $(VENV)/.created $(SOURCES)
