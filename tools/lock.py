@@ -25,7 +25,7 @@ from check_wheels import BUILD_TOOLS
 PROJECT = Path(__file__).resolve().parent.parent
 LOCK = PROJECT / "constraints.txt"
 # What CI runs on. Another Python needs other versions: NumPy 2.4, for one, has no files for Python 3.10.
-MEANT_FOR = ("linux", 3, 11)
+MEANT_FOR = "Python 3.11 on linux"
 # CI runs no benchmarks of other libraries.
 NOT_LOCKED = {"bench"}
 # Packages that the Makefile names, and those that a build asks for where the system has none.
@@ -43,11 +43,11 @@ def main() -> None:
     action.add_argument("--check", action="store_true")
     action.add_argument("--file", action="store_true")
     options = parser.parse_args()
-    meant_for_this = (sys.platform, *sys.version_info[:2]) == MEANT_FOR
+    this = f"Python {sys.version_info[0]}.{sys.version_info[1]} on {sys.platform}"
     if options.file:
-        print(LOCK.name if meant_for_this else "")
-    elif not meant_for_this:
-        sys.exit(f"{LOCK.name} is for {MEANT_FOR}, this is Python {sys.version.split()[0]} on {sys.platform}")
+        print(LOCK.name if this == MEANT_FOR else "")
+    elif this != MEANT_FOR:
+        sys.exit(f"{LOCK.name} is for {MEANT_FOR}, this is {this}")
     elif options.check:
         if found := differences(installed(), locked(LOCK.read_text())):
             sys.exit("\n".join([f"the packages installed are not those of {LOCK.name}:", *found]))
