@@ -15,13 +15,12 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 # pip takes the versions that are locked, for packages and for what builds them. On a Python that the file is not for, and with
-# `make LOCK= test`, it takes the newest that pyproject.toml allows.
+# `make VENV=.venv-newest LOCK= test`, it takes the newest that pyproject.toml allows.
 LOCK := $(shell $(PYTHON) tools/lock.py --file)
 ifneq ($(LOCK),)
 export PIP_CONSTRAINT := $(LOCK)
 export PIP_BUILD_CONSTRAINT := $(LOCK)
 endif
-CHECK_LOCK = $(if $(LOCK),$(BIN)/python tools/lock.py --check)
 SOURCES = pyproject.toml CMakeLists.txt $(shell find src cpp -type f -not -name '*.pyc')
 CPP = $(wildcard cpp/*.cpp cpp/*.h cpp/*.inl)
 SANITIZED = build/sanitized
@@ -52,10 +51,11 @@ demo: $(VENV)/.package
 test: $(VENV)/.package $(VENV)/.test browser
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) --ignore tests/integrations
 
-# Tests of Ray make clusters, which want the machine for themselves.
+# Tests of Ray make clusters, which want the machine for themselves. CI does this last, when everything is installed: then is the
+# time to look for a package that is not locked.
 RAY_TESTS = $(wildcard tests/integrations/test_ray_*.py)
 integrations: $(VENV)/.package $(VENV)/.integrations
-	$(CHECK_LOCK)
+	$(if $(LOCK),$(BIN)/python tools/lock.py --check)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) tests/integrations $(RAY_TESTS:%=--ignore %)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(RAY_TESTS)
 	$(BIN)/python -m pytest tests/test_docs.py -k integrations
@@ -67,7 +67,6 @@ arm:
 	sh tools/check_arm.sh
 
 lint: $(VENV)/.package $(VENV)/.test $(VENV)/.dev
-	$(CHECK_LOCK)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -76,7 +75,6 @@ lint: $(VENV)/.package $(VENV)/.test $(VENV)/.dev
 	$(BIN)/python tools/cli_docs.py --check
 
 docs: $(VENV)/.package $(VENV)/.docs
-	$(CHECK_LOCK)
 	$(BIN)/python -m sphinx -q -W --keep-going -n -b html docs build/docs
 
 # No inline function of an AVX2 file may end up in a program that runs on an older processor.
