@@ -17,6 +17,7 @@ DESIGN = ROOT / "docs" / "design"
 PAGES = (
     ROOT / "README.md",
     ROOT / "docs" / "paper.md",
+    ROOT / "docs" / "reliability.md",
     *(DESIGN / name for name in ("quantizers.md", "index.md", "performance.md", "storage.md")),
 )
 SETS = ("glove", "lastfm48k", "npm", "minilm")
@@ -343,6 +344,28 @@ def storing() -> str:
     return f"{markdown(('', ''), rows)}\n\n{ran_in(found['environment'])}"
 
 
+def torture() -> str:
+    """What `make torture` tried."""
+    found = committed("torture")
+    forged, counted = found["forged_indexes"], found["figures"]
+    rows = [
+        *((what, f"{number:,}", "nothing lost, nothing wrong") for what, number in counted.items()),
+        (
+            "forged indexes with right checksums, under sanitizers",
+            f"{forged['cases']:,}",
+            told(forged["outcomes"]),
+        ),
+    ]
+    return f"{markdown(('what', 'times', 'outcome'), rows)}\n\n{ran_in(found['environment'])}"
+
+
+def told(outcomes: dict[str, int]) -> str:
+    """How cases ended, most of them first."""
+    return ", ".join(
+        f"{number:,} {what}" for what, number in sorted(outcomes.items(), key=lambda item: -item[1])
+    )
+
+
 def tuning() -> str:
     """Whether target_recall holds, and what knowing it costs."""
     found = committed("tuning")
@@ -370,6 +393,7 @@ def tuning() -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "storing": storing,
+    "torture": torture,
     "frontier": frontier,
     "six": six,
     "rivals": rivals,
