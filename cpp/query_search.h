@@ -19,12 +19,12 @@
 namespace pcpq {
 namespace {
 
-// Room for n values, whatever they hold.
+// Room for n values: zeros at first, then what the last search left there.
 template <class T>
 class Buffer {
 public:
     void resize(int64_t n) {
-        if (n > size_) values_ = std::make_unique_for_overwrite<T[]>(n);
+        if (n > size_) values_ = std::make_unique<T[]>(n);
         size_ = std::max(size_, n);
     }
     T* data() { return values_.get(); }
@@ -41,16 +41,19 @@ class Judged {
 public:
     Buffer<double> scores;  // room for all
     struct Answer {
-        double score;
-        int64_t id, key;  // in the order of scores, and in some order even where they are no numbers
-        int32_t place;    // among the candidates
+        double score = -std::numeric_limits<double>::infinity();
+        int64_t id = -1, key = INT64_MIN;  // in the order of scores, and in some order even where they are no numbers
+        int32_t place = 0;                 // among the candidates
         Answer() = default;
         Answer(double score, int64_t id, int32_t place)
             : score(score), id(id), key(std::bit_cast<int64_t>(score + 0.0)), place(place) {
             if (key < 0) key ^= INT64_MAX;
         }
-        // Larger scores first, then lower ids.
-        bool operator<(const Answer& other) const { return (key > other.key) | ((key == other.key) & (id < other.id)); }
+        // Larger scores first, then lower ids, then lower places: a total order, even if a file holds an id twice.
+        bool operator<(const Answer& other) const {
+            const bool lower = (id < other.id) | ((id == other.id) & (place < other.place));
+            return (key > other.key) | ((key == other.key) & lower);
+        }
     };
     std::vector<Answer> best;
 
@@ -82,12 +85,13 @@ private:
 
     void sort(int64_t k) {
         const auto count = static_cast<int64_t>(answers_.size());
-        best.resize(count);
         if (count > kFew) {
             best = answers_;
             std::sort(best.begin(), best.end());
         } else {
-            // Everyone's place is how many come before it: no branch that cannot be predicted. Ids differ.
+            // Everyone's place is how many come before it: no branch that cannot be predicted. No two places are equal,
+            // so that all are written; nothing is left of the search before.
+            best.assign(count, Answer());
             for (int64_t i = 0; i < count; i++) {
                 int64_t place = 0;
                 for (int64_t j = 0; j < count; j++) place += answers_[j] < answers_[i];
@@ -127,7 +131,7 @@ public:
             return level.keep_above(keys_.data(), n, key, best_keys_.data(), numbers_.data());
         };
         int64_t count = above(probes < n ? likely : INT32_MIN);
-        if (count < std::min(probes, n)) count = above(INT32_MIN);
+        if (count < std::min(probes, n)) count = above(INT32_MIN);  // which is all of them: at least one is chosen
         Candidates best{probes, n, count, INT32_MIN, best_keys_.data(), numbers_.data()};
         best.compact();
         count = best.count;
@@ -249,7 +253,8 @@ public:
             for (int64_t i = 0; i < n; i++) scores[i] = code_score(job, rows_[i], common);
         } else {
             const int64_t d = job.lists.dimensions;
-            const Judge judge{query_, words_.data(), words_.data() + (d + 15) / 16 * 16, word_unit()};
+            const int16_t* words = words_.data();  // null where distances count
+            const Judge judge{query_, words, words ? words + (d + 15) / 16 * 16 : nullptr, word_unit()};
             kernels().search.kept_scores(job.kept, d, rows_.data(), n, judge, scores);
         }
         judged.choose(n, k, rows_.data(), job.kept.ids);
@@ -367,7 +372,7 @@ private:
             if (job.allowed && !(job.allowed[place / kBlock] >> (place % kBlock) & 1)) continue;
             const float bias = (packed.bias_low + packed.bias_step * packed.loose_biases[row]) * bias_factor(packed);
             const float score = (bases_[i] + bias) + loose_product(packed, list, eta(job, i), row);
-            const auto integer = static_cast<int32_t>(std::lrint(score / scan.unit));
+            const int32_t integer = as_key(score / scan.unit);
             if (integer < scan.best.threshold) continue;
             scan.best.scores[scan.best.count] = integer;
             scan.best.rows[scan.best.count++] = static_cast<int32_t>(row);

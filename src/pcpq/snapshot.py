@@ -249,6 +249,13 @@ def merge(parts: Sequence[Part]) -> Segment | None:
     return Segment.of(trained, rows, spread, together.names, together.attributes)
 
 
+def refuse_equal(numbers: Ids) -> None:
+    """A FormatError if an id of ascending ones is there twice: additions see to it, but files need not."""
+    twice = np.flatnonzero(numbers[1:] == numbers[:-1])
+    if len(twice):
+        raise FormatError(f"id {numbers[twice[0]]} is in two segments")
+
+
 class Labels(NamedTuple):
     """Numbers, ascending, and what goes with them."""
 
@@ -272,6 +279,7 @@ class Labels(NamedTuple):
         """Of several segments."""
         numbers = np.concatenate([part.numbers for part in parts])
         order = np.argsort(numbers)
+        refuse_equal(numbers[order])
         all_names = [part.names for part in parts if part.names is not None]
         names = Names.joined(all_names).chosen(order) if all_names else None
         attributes = None
