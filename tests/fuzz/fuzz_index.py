@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -22,7 +23,8 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import islice, product
+from contextlib import contextmanager, nullcontext, suppress
+from itertools import chain, product, takewhile
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -36,12 +38,16 @@ from forging import file_of, forge, forge_manifest, load
 
 import pcpq
 from pcpq import _core
+from pcpq.storage import objects
 from pcpq.storage.manifest import read_manifest
 
 CORPUS = Path(__file__).parent / "corpus.jsonl"
 D, N, N_SMALL, N_QUERIES = 8, 400, 24, 12
 # Two-digit seconds mean that a case hangs; sanitized builds are slow to start.
 MOST_SECONDS = 60.0
+
+# What may come of a case; the last if one edit broke what the next one needs.
+FINE = ("answered", "refused", "unwritable")
 
 Case = dict[str, Any]
 Edit = dict[str, Any]
@@ -55,26 +61,23 @@ def some_vectors(n: int, seed: int) -> Any:
 
 
 VECTORS, QUERIES = some_vectors(N + N_SMALL, 0), some_vectors(N_QUERIES, 1)
+STRANGE = QUERIES.copy()
+STRANGE.reshape(-1)[::7] = np.resize([np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-45, 0.0], STRANGE.size // 7 + 1)
+FAST = {"max_iterations": 2, "gain": False, "bias": False}  # the sample that decides on corrections takes long
 CODINGS: dict[str, dict[str, Any]] = {
-    "plain": {"quantizer": pcpq.PQ(section_size=2, max_iterations=2)},
-    "scaled": {"quantizer": pcpq.QPCPQ(section_size=2, max_iterations=2)},
-    "loose": {"quantizer": pcpq.PQ(section_size=2, n_centers=20, max_iterations=2)},
-    "loose scales": {"quantizer": pcpq.QPCPQ(section_size=4, n_centers=30, n_scales=20, max_iterations=2)},
-    "exact": {"quantizer": pcpq.PCPQ(section_size=4, max_iterations=2)},
+    "plain": {"quantizer": pcpq.PQ(section_size=2, **FAST)},
+    "scaled": {"quantizer": pcpq.QPCPQ(section_size=2, max_iterations=2, gain=True, bias=True)},
+    "loose": {"quantizer": pcpq.PQ(section_size=2, n_centers=20, **FAST)},
+    "loose scales": {"quantizer": pcpq.QPCPQ(section_size=4, n_centers=30, n_scales=20, **FAST)},
+    "exact": {"quantizer": pcpq.PCPQ(section_size=4, max_iterations=2, gain=True, bias=True)},
     "vector": {
-        "quantizer": pcpq.QPCPQ(section_size=4, n_centers=20, scales_per="vector", max_iterations=2),
+        "quantizer": pcpq.QPCPQ(section_size=4, n_centers=20, scales_per="vector", **FAST),
         "rotation": "random",
     },
-    "norm": {"quantizer": pcpq.PQ(section_size=3, n_centers=8, norm_scale=True, max_iterations=2)},
-    "own plain": {"quantizer": pcpq.PQ(section_size=2, n_centers=4, max_iterations=2), "codebooks": "per_list"},
-    "own scaled": {
-        "quantizer": pcpq.QPCPQ(section_size=4, n_centers=4, max_iterations=2),
-        "codebooks": "per_list",
-    },
-    "own exact": {
-        "quantizer": pcpq.PCPQ(section_size=2, n_centers=4, max_iterations=2),
-        "codebooks": "per_list",
-    },
+    "norm": {"quantizer": pcpq.PQ(section_size=3, n_centers=8, norm_scale=True, **FAST)},
+    "own plain": {"quantizer": pcpq.PQ(section_size=2, n_centers=4, **FAST), "codebooks": "per_list"},
+    "own scaled": {"quantizer": pcpq.QPCPQ(section_size=4, n_centers=4, **FAST), "codebooks": "per_list"},
+    "own exact": {"quantizer": pcpq.PCPQ(section_size=2, n_centers=4, **FAST), "codebooks": "per_list"},
 }
 LISTS = (3, 8, 16, 32)
 KEEPS = (None, "int8", "int16", "float16", "float32")
@@ -102,7 +105,7 @@ class Indexes:
     """Good indexes, made when they are first wanted, and the one that is tried."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory, self.tried = directory, directory / "tried"
+        self.directory, self.tried = directory, directory / f"tried-{os.getpid()}"
         # Another index, searched in between: nothing of it may ever be found in the one that is tried.
         self.other = pcpq.Index(metric="dot", n_lists=8, quantizer=pcpq.PQ(section_size=2, max_iterations=1))
         self.other.fit(VECTORS).add(VECTORS, np.arange(N + N_SMALL) + 10**15)
@@ -119,7 +122,10 @@ class Indexes:
             if parts:
                 index.add(VECTORS[N:], ids[N:])
                 index.remove(ids[3:40:4])
-            index.save(path)
+            new = path.with_name(f"{path.name}-{os.getpid()}")
+            index.save(new)
+            with suppress(OSError):  # made by another process in the meantime
+                new.rename(path)
         return path
 
     def copy(self, name: str) -> Path:
@@ -186,7 +192,8 @@ def cases(seed: int, indexes: Indexes) -> Iterator[Case]:
         count = 1 + int(generator.random() < 0.25)
         edits = [draw(generator, indexes.good(variant)) for _ in range(count)]
         level = levels[int(generator.integers(len(levels)))]
-        yield {"variant": variant, "level": level, "edits": edits}
+        unchecked = bool(generator.random() < 0.4)
+        yield {"variant": variant, "level": level, "unchecked": unchecked, "edits": edits}
 
 
 def draw(generator: np.random.Generator, path: Path) -> Edit:
@@ -331,11 +338,12 @@ def outcome(case: Case, indexes: Indexes) -> str:
         try:
             for edit in case["edits"]:
                 apply(path, edit)
-        except Exception:  # not even an attacker could write that: the first edit broke what the second needs
+        except Exception:
             return "unwritable"
         _core.set_simd_level(case["level"] if case["level"] in _core.simd_levels() else "auto")
         try:
-            use(path, indexes.other)
+            with unchecked() if case["unchecked"] else nullcontext():
+                use(path, indexes.other)
         except pcpq.FormatError as error:
             return "refused" if str(path) in str(error) else f"wrong: names no file: {error!r}"
         except BaseException as error:
@@ -343,12 +351,31 @@ def outcome(case: Case, indexes: Indexes) -> str:
     return "answered"
 
 
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Without the ranges of what is trained: native code gets to see values that are refused otherwise."""
+
+    def floats(tensors: Any, name: str, shape: Any, *_: float) -> Any:
+        array = tensors.shaped(name, "F32", shape)
+        if array.size == 0:
+            raise pcpq.FormatError(f"{tensors.path}: {name} is empty")
+        return array
+
+    before = {name: getattr(objects, name) for name in ("floats", "check_book")}
+    objects.floats, objects.check_book = floats, lambda *_: None
+    try:
+        yield
+    finally:
+        for name, function in before.items():
+            setattr(objects, name, function)
+
+
 class Watched:
     """An index whose every answer is looked at."""
 
     def __init__(self, index: Any, other: Any) -> None:
         self.index, self.other = index, other
-        self.ids: set[Any] | None = None
+        self.ids: dict[bool, set[Any]] = {}  # words, or numbers
 
     def search(self, queries: Any, **options: Any) -> Any:
         """After a search of another index on this thread, so that nothing can be left of that."""
@@ -359,15 +386,16 @@ class Watched:
 
     def look_at(self, found: Any) -> None:
         """Only ids that the index has, or none."""
-        if self.ids is None:
-            # Read as they are: whatever a file calls an id may be an answer.
-            self.ids = {-1, None}
+        found = set(np.asarray(found).reshape(-1).tolist())
+        words = any(isinstance(one, str) for one in found)
+        if words not in self.ids:
+            # As they lie in files: whatever those call an id may be an answer.
+            self.ids[words] = {-1, None}
             for part in self.index._state.snapshot.parts:
-                names = part.segment.names
-                self.ids.update(
-                    part.segment.ids.tolist() if names is None else map(names.__getitem__, range(N))
-                )
-        strange = set(np.asarray(found).reshape(-1).tolist()) - self.ids
+                names, count = part.segment.names, len(part.segment)
+                own = (names[place] for place in range(count)) if words else part.segment.ids.tolist()
+                self.ids[words].update(own)
+        strange = found - self.ids[words]
         if strange:
             raise AssertionError(f"found {sorted(map(str, strange))[:5]}, which the index does not have")
 
@@ -401,6 +429,11 @@ def use(path: Path, other: Any) -> None:
         attempt(lambda: watched.search(QUERIES, k=5, exclude=some, probes=2))
         attempt(lambda: watched.look_at(index.search_range(QUERIES, **bound, threads=1)[2]))
         attempt(lambda: index.explain(QUERIES[0], k=5, probes=2))
+        for part in index._state.snapshot.parts:
+            # As if another thread had changed the queries after they were checked.
+            for some_queries in (STRANGE, STRANGE[:3], STRANGE[3:4]):
+                asked = (some_queries, 5, 2, 10, part.everything, 1)
+                attempt(lambda part=part, asked=asked: watched.look_at(part.segment.search(*asked)[1]))
         attempt(lambda: some[5] in index)
         attempt(lambda: index.reconstruct([one for one in some if one in index]))
         attempt(index.stats)
@@ -412,7 +445,8 @@ def use(path: Path, other: Any) -> None:
                 part.segment.vectors(np.arange(len(part.segment)))
 
         attempt(read)
-        attempt(lambda: pcpq.snapshot.merge(index._state.snapshot.parts))
+        if index._state.snapshot.parts:
+            attempt(lambda: pcpq.snapshot.merge(index._state.snapshot.parts))
     if refused:
         raise refused[0]
 
@@ -420,22 +454,30 @@ def use(path: Path, other: Any) -> None:
 # Processes
 
 
-def worker() -> None:
+def work(directory: Path) -> None:
     """Cases from standard input, what came of them to standard output."""
     faulthandler.enable()
-    with tempfile.TemporaryDirectory(prefix="pcpq-fuzz-") as directory:
-        indexes = Indexes(Path(directory))
-        for line in sys.stdin:
-            print(outcome(json.loads(line), indexes).replace("\n", " "), flush=True)
+    indexes = Indexes(directory)
+    for line in sys.stdin:
+        print(outcome(json.loads(line), indexes).replace("\n", " "), flush=True)
+
+
+@contextmanager
+def good_indexes() -> Iterator[Indexes]:
+    """In memory, where that is a directory."""
+    where = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="pcpq-fuzz-", dir=where) as directory:
+        yield Indexes(Path(directory))
 
 
 class Worker:
     """A process that tries cases."""
 
-    def __init__(self) -> None:
+    def __init__(self, directory: Path) -> None:
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.errors}
-        self.process = subprocess.Popen([sys.executable, __file__, "--worker"], text=True, **pipes)
+        command = [sys.executable, __file__, "--worker", str(directory)]
+        self.process = subprocess.Popen(command, text=True, **pipes)
         self.said: SimpleQueue[str] = SimpleQueue()
         Thread(target=self._listen, daemon=True).start()
 
@@ -468,19 +510,19 @@ class Worker:
         self.errors.close()
 
 
-def bad_cases(tried: Iterable[Case], counts: Counter[str]) -> Iterator[tuple[Case, str]]:
+def bad_cases(tried: Iterable[Case], indexes: Indexes, counts: Counter[str]) -> Iterator[tuple[Case, str]]:
     """Try cases one after the other; those that go wrong, and how."""
-    process = Worker()
+    process = Worker(indexes.directory)
     try:
         for case in tried:
             said = process.outcome(case)
             counts[said.split(":")[0]] += 1
-            if said in ("answered", "refused", "unwritable"):
+            if said in FINE:
                 continue
             yield case, said
             if not said.startswith("wrong"):
                 process.stop()
-                process = Worker()
+                process = Worker(indexes.directory)
     finally:
         process.stop()
 
@@ -490,41 +532,28 @@ def corpus() -> list[Case]:
     return [json.loads(line) for line in CORPUS.read_text().splitlines()]
 
 
-def drawn(seed: int, count: int | None = None) -> Iterator[Case]:
-    """Cases of a seed."""
-    with tempfile.TemporaryDirectory(prefix="pcpq-fuzz-") as directory:
-        yield from islice(cases(seed, Indexes(Path(directory))), count)
-
-
 def main() -> int:
     """Try cases for some time; 1 if any went wrong."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--seed", type=int, default=int(time.time()) % 1000)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--found", type=Path, help="a file that cases that go wrong are added to")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.worker:
-        worker()
+    if options.worker is not None:
+        work(options.worker)
         return 0
     counts: Counter[str] = Counter()
     end = time.monotonic() + options.seconds
-
-    def until_then() -> Iterator[Case]:
-        yield from corpus()
-        for case in drawn(options.seed):
-            if time.monotonic() > end:
-                return
-            yield case
-
-    print(f"seed {options.seed}", flush=True)
-    for case, said in bad_cases(until_then(), counts):
-        print(f"{said}\n    {json.dumps(case)}", flush=True)
-        if options.found is not None:
-            with options.found.open("a") as file:
-                file.write(json.dumps(case) + "\n")
-    print(f"{counts.total()} cases: {dict(counts)}")
-    return int(any(kind not in ("answered", "refused", "unwritable") for kind in counts))
+    with good_indexes() as indexes:
+        endless = takewhile(lambda _: time.monotonic() < end, cases(options.seed, indexes))
+        for case, said in bad_cases(chain(corpus(), endless), indexes, counts):
+            print(f"{said}\n    {json.dumps(case)}", flush=True)
+            if options.found is not None:
+                with options.found.open("a") as file:
+                    file.write(json.dumps(case) + "\n")
+    print(f"seed {options.seed}, {counts.total()} cases: {dict(counts)}")
+    return int(any(kind not in FINE for kind in counts))
 
 
 if __name__ == "__main__":
