@@ -246,14 +246,17 @@ def merge(parts: Sequence[Part]) -> Segment | None:
         return None
     rows, spread = builder.finish()
     together = Labels.joined(labels)
+    refuse_equal(together.numbers, parts)
     return Segment.of(trained, rows, spread, together.names, together.attributes)
 
 
-def refuse_equal(numbers: Ids) -> None:
+def refuse_equal(numbers: Ids, parts: Sequence[Part]) -> None:
     """A FormatError if an id of ascending ones is there twice: additions see to it, but files need not."""
-    twice = np.flatnonzero(numbers[1:] == numbers[:-1])
+    twice = numbers[1:][numbers[1:] == numbers[:-1]]
     if len(twice):
-        raise FormatError(f"id {numbers[twice[0]]} is in two segments")
+        segments = [part.segment for part in parts if part.segment.guard is not None]
+        files = [str(segment.guard.path) for segment in segments if (segment.ids == twice[0]).any()]
+        raise FormatError(f"{', '.join(files)}: id {twice[0]} is there twice")
 
 
 class Labels(NamedTuple):
@@ -279,7 +282,6 @@ class Labels(NamedTuple):
         """Of several segments."""
         numbers = np.concatenate([part.numbers for part in parts])
         order = np.argsort(numbers)
-        refuse_equal(numbers[order])
         all_names = [part.names for part in parts if part.names is not None]
         names = Names.joined(all_names).chosen(order) if all_names else None
         attributes = None

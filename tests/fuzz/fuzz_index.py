@@ -34,7 +34,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from forging import file_of, forge, forge_manifest, load
+from forging import file_of, forge, forge_manifest, load, set_entry
 
 import pcpq
 from pcpq import _core
@@ -87,13 +87,13 @@ METRICS = ("dot", "euclidean", "cosine")
 def variants() -> dict[str, dict[str, Any]]:
     """Every coding with every number of lists; what is kept, the metric, ids and parts go round beside them."""
     found = {}
-    for number, (coding, n_lists) in enumerate(product(CODINGS, LISTS)):
+    for (c, coding), (n, n_lists) in product(enumerate(CODINGS), enumerate(LISTS)):
         found[f"{coding}, {n_lists} lists"] = CODINGS[coding] | {
             "n_lists": n_lists,
-            "keep": KEEPS[(number + number // 5) % 5],
-            "metric": METRICS[number % 3],
-            "words": number % 4 == 1,
-            "parts": number % 2 == 0,
+            "keep": KEEPS[(c + 2 * n) % 5],
+            "metric": METRICS[(c + n) % 3],
+            "words": (c + n) % 4 == 1,
+            "parts": (c // 2 + n) % 2 == 0,
         }
     return found
 
@@ -196,6 +196,18 @@ def cases(seed: int, indexes: Indexes) -> Iterator[Case]:
         yield {"variant": variant, "level": level, "unchecked": unchecked, "edits": edits}
 
 
+def attacks() -> Iterator[Case]:
+    """Floats that the choice of lists and thresholds must bear, with whole groups of eight lists or without."""
+    some = ("plain", "scaled", "loose", "own plain")
+    arrays, values = ("centers", "spreads", "offsets"), (np.nan, np.inf, 3e38)
+    for coding, n_lists, array, value in product(some, LISTS, arrays, values):
+        edit = {"kind": "trained", "array": array, "how": "set", "value": value, "places": None}
+        if n_lists == 16:
+            edit["places"] = [0, 5]
+        level = _core.simd_levels()[0]
+        yield {"variant": f"{coding}, {n_lists} lists", "level": level, "unchecked": True, "edits": [edit]}
+
+
 def draw(generator: np.random.Generator, path: Path) -> Edit:
     """One edit."""
 
@@ -213,7 +225,9 @@ def draw(generator: np.random.Generator, path: Path) -> Edit:
     name = pick(list(arrays))
     array = arrays[name]
     edit: Edit = {"kind": kind, "array": name}
-    how = pick(["set"] * 10 + ["bits"] * 3 + ["copy", "copy", "swap", "shape", "about", "about", "header"])
+    how = pick(
+        ["set"] * 10 + ["bits"] * 3 + ["copy", "copy", "swap", "shape", "about", "about", "header", "raw"]
+    )
     if how == "about" and not about:
         how = "set"
     edit["how"] = how
@@ -235,6 +249,12 @@ def draw(generator: np.random.Generator, path: Path) -> Edit:
         edit["value"] = pick(SHAPES)
     elif how == "about":
         edit["keys"], edit["value"] = keys_in(about, pick), pick(ANYTHING)
+    elif how == "raw":  # bytes of the header
+        count = pick([1, 1, 4, 20])
+        edit["places"] = [int(place) for place in generator.integers(2000, size=count)]
+        edit["bytes"] = [
+            int(byte) for byte in generator.choice(list(b'[]{}0123456789-.eE",:ainfFU\\\x00\xff'), count)
+        ]
     else:
         edit["entry"], edit["value"] = (
             pick(ENTRIES),
@@ -265,6 +285,12 @@ def apply(path: Path, edit: Edit) -> None:
         forge_manifest(path, lambda content: put(content, edit["keys"], edit["value"]))
     elif how == "about":
         forge(path, kind, edit_about=lambda about: put(about, edit["keys"], edit["value"]))
+    elif how == "raw":
+        file = file_of(path, kind)
+        content = bytearray((path / file).read_bytes())
+        for place, byte in zip(edit["places"], edit["bytes"], strict=True):
+            content[place % len(content)] = byte
+        set_entry(path, file, bytes(content))
     elif how == "header":
         forge(path, kind, edit_header=lambda header: put(header, [edit["array"], edit["entry"]], edit["value"]))
     else:
@@ -361,13 +387,11 @@ def unchecked() -> Iterator[None]:
             raise pcpq.FormatError(f"{tensors.path}: {name} is empty")
         return array
 
-    before = {name: getattr(objects, name) for name in ("floats", "check_book")}
-    objects.floats, objects.check_book = floats, lambda *_: None
+    before, objects.floats = objects.floats, floats
     try:
         yield
     finally:
-        for name, function in before.items():
-            setattr(objects, name, function)
+        objects.floats = before
 
 
 class Watched:
@@ -425,6 +449,8 @@ def use(path: Path, other: Any) -> None:
             ):
                 attempt(lambda queries=queries, options=options: watched.search(queries, k=5, **options))
         attempt(lambda: watched.search(QUERIES, k=N + 300, probes=100))
+        # On threads that have searched nothing yet.
+        attempt(lambda: watched.look_at(index.search(QUERIES, k=5, probes=2, rerank=10, threads=2).ids))
         attempt(lambda: watched.search(QUERIES, k=5, filter=some))
         attempt(lambda: watched.search(QUERIES, k=5, exclude=some, probes=2))
         attempt(lambda: watched.look_at(index.search_range(QUERIES, **bound, threads=1)[2]))
@@ -479,7 +505,8 @@ class Worker:
         command = [sys.executable, __file__, "--worker", str(directory)]
         self.process = subprocess.Popen(command, text=True, **pipes)
         self.said: SimpleQueue[str] = SimpleQueue()
-        Thread(target=self._listen, daemon=True).start()
+        self.listener = Thread(target=self._listen, daemon=True)
+        self.listener.start()
 
     def _listen(self) -> None:
         for line in self.process.stdout:
@@ -506,7 +533,9 @@ class Worker:
     def stop(self) -> None:
         """End the process."""
         self.process.kill()
-        self.process.wait()
+        self.listener.join()
+        with suppress(BrokenPipeError):
+            self.process.communicate()
         self.errors.close()
 
 

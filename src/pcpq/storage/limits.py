@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from pcpq.arrays import LARGEST, Float32Array
 from pcpq.errors import FormatError
+from pcpq.names import Names
 from pcpq.quantizers import Quantizer
 from pcpq.storage.tensors import Tensors
 
@@ -82,8 +84,6 @@ def check_book(tensors: Tensors, number: int, book: Quantizer) -> None:
     for levels in (model.scales, model.vector_levels):
         if levels is not None and levels.shape[-1] > MOST_SCALES:
             raise FormatError(f"{tensors.path}: codebook {number} has {levels.shape[-1]} scales")
-    if not float(np.abs(model.readout).max()) * model.unit <= MOST_FLOAT:
-        raise FormatError(f"{tensors.path}: {number}.readout is too large for its unit {model.unit:g}")
 
 
 def check_alike(tensors: Tensors, books: Sequence[Quantizer], n: int) -> None:
@@ -115,6 +115,16 @@ def check_ids(tensors: Tensors, ids: NDArray[np.int64]) -> None:
     twice = np.flatnonzero(ordered[1:] == ordered[:-1])
     if len(twice):
         raise FormatError(f"{tensors.path}: id {ordered[twice[0]]} is there twice")
+
+
+def check_words_differ(tensors: Tensors, names: Names) -> None:
+    """The same for words, by their hashes: one that has not its own hash is not found by it."""
+    order = np.argsort(names.hashes, kind="stable")
+    equal = names.hashes[order[1:]] == names.hashes[order[:-1]]
+    words = [names[place] for place in order[np.append(equal, False) | np.append(False, equal)]]
+    if len(set(words)) < len(words):
+        word = next(word for word, count in Counter(words).items() if count > 1)
+        raise FormatError(f"{tensors.path}: id {shortly(word)} is there twice")
 
 
 def shortly(value: Any) -> str:

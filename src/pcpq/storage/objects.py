@@ -39,6 +39,7 @@ from pcpq.storage.limits import (
     check_ids,
     check_numbers,
     check_truths,
+    check_words_differ,
     floats,
 )
 from pcpq.storage.tensors import FileEntry, Tensors, as_bytes, checksum, write_tensors
@@ -148,15 +149,16 @@ def _book(tensors: Tensors, layout: Layout, number: int, settings: Any) -> Quant
         "whitening": (m, size, size),
         "section_thresholds": (m,),
     }
+    check_numbers(settings, BOOK_RANGES)
+    check_truths(settings, ("gain", "anchored"))
+    most = MOST_FLOAT / max(settings["unit"], 1.0)  # centers are multiplied by the unit
     levels = {"quantized": {"scales"}, "vector": {"vector_levels"}, "norm": {"vector_levels"}}
     needed = {"centers", "readout"} | levels.get(book._settle().scale, set())
     for part, array in arrays.items():
         if part in ("scales", "vector_levels") and part not in needed and array is not None:
             raise FormatError(f"{tensors.path}: {number}.{part} does not go with {type(book).__name__}")
         if array is not None or part in needed:
-            arrays[part] = floats(tensors, f"{number}.{part}", shapes[part])
-    check_numbers(settings, BOOK_RANGES)
-    check_truths(settings, ("gain", "anchored"))
+            arrays[part] = floats(tensors, f"{number}.{part}", shapes[part], -most, most)
     book.model_ = Model(layout, **arrays, **{name: settings[name] for name in MODEL_NUMBERS})  # type: ignore[arg-type]
     check_book(tensors, number, book)
     book.losses_ = []
@@ -319,6 +321,7 @@ class Checks:
         check_ids(self._tensors, self._tensors["ids"])
         if (ends := self._tensors.get("text_ends")) is not None:
             self._check_words(self._tensors["text"], ends)
+            check_words_differ(self._tensors, Names(*(self._tensors[part] for part in LATER[1:])))
         self._later = {}
 
     def _check_words(self, text: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
