@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 from collections import Counter
+from copy import copy
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -14,6 +15,7 @@ from forging import file_of, forge, load
 from test_storage import QUERIES, VECTORS, small_index
 
 import pcpq
+from pcpq.codebooks import Codebooks
 from pcpq.storage import limits
 
 sys.path.insert(0, str(Path(__file__).parent / "fuzz"))
@@ -42,7 +44,7 @@ def failures(cases, indexes):
 
 
 def test_every_case_that_ever_went_wrong_is_answered_or_refused(indexes):
-    assert len(fuzz.corpus()) > 50
+    assert len(fuzz.corpus()) > 30
     assert failures(fuzz.corpus(), indexes) == []
 
 
@@ -290,24 +292,23 @@ def test_codes_of_centers_and_scales_that_are_not_there_are_refused(scales_per, 
             use()
 
 
-@pytest.mark.parametrize("value", [3e7, 1e30, np.nan])
+@pytest.mark.parametrize("value", [3e7, 1.23e8, 1e30, np.nan])
 def test_scores_of_unpacked_codes_may_be_any_float(value, simd_level):
-    """A reach that lies makes the unit of integer scores too small for them."""
+    """They are compared as integers, of which the least marks places without a row."""
     index = small_index(quantizer=QUANTIZERS["loose"], keep=None, n_lists=8)
     index.add(VECTORS)
     part = index._state.snapshot.parts[0]
-    readout = np.full_like(part.segment.trained.codebooks.model.readout, value)
-    readout[:, ::3] *= -1
-    book = index._state.snapshot.trained.codebooks.quantizers[0]
-    before, book.model_ = book.model_, replace(book.model_, readout=readout)
-    try:
-        books = replace(part.segment.trained.codebooks)
-        segment = replace(part.segment, trained=replace(part.segment.trained, codebooks=books))
-        for rerank in (10, 100, 400):
-            _, ids = segment.search(QUERIES, 5, 3, rerank, part.everything, 1)
-            assert ((ids >= -1) & (ids < len(VECTORS))).all()
-    finally:
-        book.model_ = before
+    trained = part.segment.trained
+    book = copy(trained.codebooks.quantizers[0])
+    book.model_ = replace(book.model_, readout=np.full_like(book.model_.readout, value))
+    segment = replace(part.segment, trained=replace(trained, codebooks=Codebooks((book,))))
+    for rerank in (5, 10, 100, 400):
+        ids, scores = np.empty((len(QUERIES), 5), np.int64), np.empty((len(QUERIES), 5))
+        scanned = np.zeros((len(QUERIES), 5), np.int32)
+        segment.searcher.search(QUERIES, 3, rerank, ids, scores, out_scanned=scanned)
+        assert ((ids >= 0) & (ids < len(VECTORS))).all()
+        assert all(len(set(row)) == 5 for row in ids.tolist())
+        assert (scanned > np.iinfo(np.int32).min).all()
 
 
 # Queries

@@ -576,7 +576,7 @@ def main() -> int:
     end = time.monotonic() + options.seconds
     with good_indexes() as indexes:
         endless = takewhile(lambda _: time.monotonic() < end, cases(options.seed, indexes))
-        for case, said in bad_cases(chain(corpus(), endless), indexes, counts):
+        for case, said in bad_cases(chain(corpus(), attacks(), endless), indexes, counts):
             print(f"{said}\n    {json.dumps(case)}", flush=True)
             if options.found is not None:
                 with options.found.open("a") as file:

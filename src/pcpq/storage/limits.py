@@ -18,8 +18,8 @@ from pcpq.storage.tensors import Tensors
 MOST_FLOAT = float(np.finfo(np.float32).max)
 # Units are powers of two whose inverse is a float32 too.
 LEAST_UNIT, MOST_UNIT = 2.0**-126, 2.0**126
-# Vectors in working units are at most LARGEST in size; their means may be a little more by rounding.
-MOST_CENTER = 1.01 * LARGEST
+# Vectors in working units are at most LARGEST in size; their means may be more by rounding.
+MOST_CENTER = 2 * LARGEST
 # Rows of a turn have length 1.
 MOST_TURN = 1.01
 # Rows of a segment are numbered in 32 bits.
