@@ -19,12 +19,13 @@
 namespace pcpq {
 namespace {
 
-// Room for n values: zeros at first, then what the last search left there.
-template <class T>
+// Room for n values: zeros at first, then what the last search left there. Where much room is taken of which little is
+// used, and a count says how much, zeros would cost more than they are worth.
+template <class T, bool counted = false>
 class Buffer {
 public:
     void resize(int64_t n) {
-        if (n > size_) values_ = std::make_unique<T[]>(n);
+        if (n > size_) values_ = counted ? std::make_unique_for_overwrite<T[]>(n) : std::make_unique<T[]>(n);
         size_ = std::max(size_, n);
     }
     T* data() { return values_.get(); }
@@ -49,11 +50,8 @@ public:
             : score(score), id(id), key(std::bit_cast<int64_t>(score + 0.0)), place(place) {
             if (key < 0) key ^= INT64_MAX;
         }
-        // Larger scores first, then lower ids, then lower places: a total order, even if a file holds an id twice.
-        bool operator<(const Answer& other) const {
-            const bool lower = (id < other.id) | ((id == other.id) & (place < other.place));
-            return (key > other.key) | ((key == other.key) & lower);
-        }
+        // Larger scores first, then lower ids. Files may hold an id twice: then lower places.
+        bool operator<(const Answer& other) const { return (key > other.key) | ((key == other.key) & (id < other.id)); }
     };
     std::vector<Answer> best;
 
@@ -85,16 +83,18 @@ private:
 
     void sort(int64_t k) {
         const auto count = static_cast<int64_t>(answers_.size());
+        best.resize(count);
         if (count > kFew) {
             best = answers_;
-            std::sort(best.begin(), best.end());
+            std::sort(best.begin(), best.end(),
+                      [](const Answer& a, const Answer& b) { return a < b || (!(b < a) && a.place < b.place); });
         } else {
-            // Everyone's place is how many come before it: no branch that cannot be predicted. No two places are equal,
-            // so that all are written; nothing is left of the search before.
-            best.assign(count, Answer());
+            // Everyone's place is how many come before it: no branch that cannot be predicted. Answers lie in the order
+            // of their places, so of two equal ones the first comes first: every place is written, once.
             for (int64_t i = 0; i < count; i++) {
                 int64_t place = 0;
-                for (int64_t j = 0; j < count; j++) place += answers_[j] < answers_[i];
+                for (int64_t j = 0; j < i; j++) place += !(answers_[i] < answers_[j]);
+                for (int64_t j = i + 1; j < count; j++) place += answers_[j] < answers_[i];
                 best[place] = answers_[i];
             }
         }
@@ -286,7 +286,7 @@ private:
     Buffer<int32_t> starts_;  // ... in units of the table; both have room for eight more
     Scratch* scratch_;
     Buffer<uint8_t> table_;
-    Buffer<int32_t> scores_, rows_;
+    Buffer<int32_t, true> scores_, rows_;  // of candidates
 
     // For products with kept rows; the last sixteen once more, where they do not overlap with whole sixteens.
     void round_words(int64_t d) {
