@@ -5,7 +5,7 @@
 # make integrations  what the tests of integrations need (LangChain, LlamaIndex, Ray, Faiss, ...), and these tests
 # make wheels   a wheel and a source distribution, each tested where nothing else is
 # make arm      NEON kernels against the portable ones, under an emulator
-# make torture  the hard tests of storage, in full
+# make torture  the hard tests of storage, in full, and their figures; SEED=7 draws other forged indexes
 # make lock     constraints.txt anew: the versions that CI tests with
 # make symbols sanitize stub
 #
@@ -32,9 +32,13 @@ KERNEL_TESTS = tests/test_kernels.py tests/test_clustering.py tests/test_encoder
                tests/test_codebooks.py::test_rows_are_permuted_in_place \
                tests/test_tuning.py::test_hostile_candidates_are_refused \
                tests/test_tuning.py::test_what_is_measured_is_what_searches_find \
-               tests/test_checksum.py tests/test_golden.py tests/test_names.py tests/test_corruption.py
-TORTURE_TESTS = tests/test_kills.py tests/test_faults.py tests/test_corruption.py tests/test_storage.py \
-                tests/test_snapshot.py tests/test_load.py
+               tests/test_checksum.py tests/test_golden.py tests/test_names.py tests/test_corruption.py \
+               tests/test_hostile.py
+TORTURE_TESTS = tests/test_kills.py tests/test_faults.py tests/test_power_loss.py tests/test_corruption.py \
+                tests/test_storage.py tests/test_snapshot.py tests/test_locks.py tests/test_backup.py
+SANITIZERS = PYTHONPATH=$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+    LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)"
+SEED ?= 0
 # The sanitizer holds freed memory back to catch its use.
 UNSANITIZED = --deselect tests/test_index.py::test_memory_does_not_grow_over_100_000_searches
 
@@ -42,7 +46,7 @@ UNSANITIZED = --deselect tests/test_index.py::test_memory_does_not_grow_over_100
 browser:
 	@command -v chromium > /dev/null || sh tools/install_chromium.sh || echo "no Chromium: the report page is not tested"
 
-.PHONY: demo test integrations wheels arm browser docs lint lock symbols sanitize torture stub format clean
+.PHONY: demo test integrations wheels arm browser docs lint lock symbols sanitized sanitize torture stub format clean
 
 demo: $(VENV)/.package
 	$(BIN)/python -m pcpq.demo $(WORDS)
@@ -81,21 +85,21 @@ docs: $(VENV)/.package $(VENV)/.docs
 symbols: $(VENV)/.package
 	$(BIN)/python tools/check_symbols.py build
 
-sanitize: $(VENV)/.test
+sanitized: $(VENV)/.test
 	rm -rf $(SANITIZED)
 	$(BIN)/pip install --quiet --no-deps --target $(SANITIZED) -C cmake.define.PCPQ_SANITIZE=ON \
 	    -C build-dir=build/sanitized-objects .
-	PYTHONPATH=$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	    LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
-	    $(BIN)/python -m pytest -p no:cacheprovider $(WORKERS) $(KERNEL_TESTS) $(UNSANITIZED)
 
-# What tests do in a small form, in full: a thousand kills, every bit flipped, two minutes of load on a million vectors,
-# ten minutes of fuzzing.
-torture: $(VENV)/.test
-	PCPQ_TORTURE=1 $(BIN)/python -m pytest -v $(TORTURE_TESTS)
-	$(BIN)/pip install --quiet atheris
-	mkdir -p build/corpus
-	$(BIN)/python tests/fuzz/fuzz_loader.py build/corpus tests/fuzz/corpus -max_total_time=600 -timeout=30
+sanitize: sanitized
+	$(SANITIZERS) $(BIN)/python -m pytest -p no:cacheprovider $(WORKERS) $(KERNEL_TESTS) $(UNSANITIZED)
+
+# What tests do in a small form, in full: a thousand of each signal, every bit flipped, thousands of power losses, two
+# minutes of load on a million vectors (by itself: it keeps to a rate), ten minutes of forged indexes under sanitizers.
+torture: sanitized
+	PCPQ_TORTURE=1 $(BIN)/python -m pytest $(WORKERS) --junit-xml build/torture.xml --durations 10 $(TORTURE_TESTS)
+	PCPQ_TORTURE=1 $(BIN)/python -m pytest --junit-xml build/torture-load.xml tests/test_load.py
+	$(SANITIZERS) $(BIN)/python tests/fuzz/fuzz_index.py --seconds 600 --seed $(SEED) --figures build/torture.json
+	$(BIN)/python tools/torture.py build/torture.json build/torture.xml build/torture-load.xml
 
 lock: $(VENV)/.created
 	$(BIN)/python tools/lock.py

@@ -183,6 +183,7 @@ public:
           guard_(guarded_.is_none() ? nullptr : &nb::cast<const GuardedArrays&>(guarded_).guard()) {
         require(lists_.rows[lists_.count] == static_cast<int64_t>(std::get<6>(kept_arrays_).shape(0)),
                 "rows do not match the lists");
+        require(lists_.rows[lists_.count] <= INT32_MAX, "a segment has more rows than 32 bits can number");
     }
 
     void search(Array<const float, 2> queries, int64_t probes, int64_t rerank, Array<int64_t, 2> out_ids,
@@ -251,6 +252,9 @@ private:
                      double* scores) const {
         const auto wanted = static_cast<int64_t>(k);
         require(probes > 0 && rerank >= wanted && wanted > 0, "probes, rerank or k is out of range");
+        // Room is taken for what can be found, whatever is asked for.
+        probes = std::min(probes, lists_.count);
+        rerank = std::clamp<int64_t>(rerank, 1, std::max<int64_t>(lists_.rows[lists_.count], 1));
         return {guard_, lists_,  packed_, kept_,  turn_,   nullptr, 1.0f,   static_cast<int64_t>(n), probes, rerank,
                 wanted, queries, ids,     scores, nullptr, nullptr, nullptr};
     }

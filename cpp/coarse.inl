@@ -75,7 +75,11 @@ inline float bell_place(float share) {
     return t - (2.30753f + 0.27061f * t) / (1.0f + t * (0.99229f + 0.04481f * t));
 }
 
-// Ranks as integers in proportion to them, with room for n rounded up to 8. Returns a key that more than `wanted` are
+inline Ints as_keys(Floats x) {
+    return to_ints(smaller(larger(x, broadcast(-kLargestKey)), broadcast(kLargestKey)));
+}
+
+// Ranks as keys in proportion to them, with room for n rounded up to 8. Returns a key that more than `wanted` are
 // likely to be above: ranks lie like a bell.
 inline int32_t rank_lists(const Lists& lists, const int32_t* sums, float unit, float length, int64_t wanted,
                           int32_t* keys) {
@@ -92,15 +96,15 @@ inline int32_t rank_lists(const Lists& lists, const int32_t* sums, float unit, f
         const Floats some = ranks(i);
         totals = totals + some;
         squares = squares + some * some;
-        store(keys + i, to_ints(some * broadcast(scale)));
+        store(keys + i, as_keys(some * broadcast(scale)));
     }
-    for (int64_t i = whole; i < n; i++) keys[i] = static_cast<int32_t>(__builtin_lrintf(rank(i) * scale));
+    for (int64_t i = whole; i < n; i++) keys[i] = as_key(rank(i) * scale);
     for (int64_t i = n; i < (n + 7) / 8 * 8; i++) keys[i] = INT32_MIN;
     if (whole == 0) return INT32_MIN;
     const float mean = sum_of_lanes(totals) / whole, variance = sum_of_lanes(squares) / whole - mean * mean;
     const float place = bell_place(kListsMore * wanted / n);
     const float likely = mean + place * __builtin_sqrtf(larger(variance, 0.0f));
-    return static_cast<int32_t>((likely < largest ? likely : largest) * scale);
+    return as_key((likely < largest ? likely : largest) * scale);
 }
 
 // Where to cut so that so many keys remain. Keys have room for n rounded up to 8.

@@ -19,12 +19,13 @@
 namespace pcpq {
 namespace {
 
-// Room for n values, whatever they hold.
-template <class T>
+// Room for n values: zeros at first, then what the last search left there. Where much room is taken of which little is
+// used, and a count says how much, zeros would cost more than they are worth.
+template <class T, bool counted = false>
 class Buffer {
 public:
     void resize(int64_t n) {
-        if (n > size_) values_ = std::make_unique_for_overwrite<T[]>(n);
+        if (n > size_) values_ = counted ? std::make_unique_for_overwrite<T[]>(n) : std::make_unique<T[]>(n);
         size_ = std::max(size_, n);
     }
     T* data() { return values_.get(); }
@@ -41,15 +42,15 @@ class Judged {
 public:
     Buffer<double> scores;  // room for all
     struct Answer {
-        double score;
-        int64_t id, key;  // in the order of scores, and in some order even where they are no numbers
-        int32_t place;    // among the candidates
+        double score = -std::numeric_limits<double>::infinity();
+        int64_t id = -1, key = INT64_MIN;  // in the order of scores, and in some order even where they are no numbers
+        int32_t place = 0;                 // among the candidates
         Answer() = default;
         Answer(double score, int64_t id, int32_t place)
             : score(score), id(id), key(std::bit_cast<int64_t>(score + 0.0)), place(place) {
             if (key < 0) key ^= INT64_MAX;
         }
-        // Larger scores first, then lower ids.
+        // Larger scores first, then lower ids. Files may hold an id twice: then lower places.
         bool operator<(const Answer& other) const { return (key > other.key) | ((key == other.key) & (id < other.id)); }
     };
     std::vector<Answer> best;
@@ -85,12 +86,15 @@ private:
         best.resize(count);
         if (count > kFew) {
             best = answers_;
-            std::sort(best.begin(), best.end());
+            std::sort(best.begin(), best.end(),
+                      [](const Answer& a, const Answer& b) { return a < b || (!(b < a) && a.place < b.place); });
         } else {
-            // Everyone's place is how many come before it: no branch that cannot be predicted. Ids differ.
+            // Everyone's place is how many come before it: no branch that cannot be predicted. Answers lie in the order
+            // of their places, so of two equal ones the first comes first: every place is written, once.
             for (int64_t i = 0; i < count; i++) {
                 int64_t place = 0;
-                for (int64_t j = 0; j < count; j++) place += answers_[j] < answers_[i];
+                for (int64_t j = 0; j < i; j++) place += !(answers_[i] < answers_[j]);
+                for (int64_t j = i + 1; j < count; j++) place += answers_[j] < answers_[i];
                 best[place] = answers_[i];
             }
         }
@@ -127,7 +131,7 @@ public:
             return level.keep_above(keys_.data(), n, key, best_keys_.data(), numbers_.data());
         };
         int64_t count = above(probes < n ? likely : INT32_MIN);
-        if (count < std::min(probes, n)) count = above(INT32_MIN);
+        if (count < std::min(probes, n)) count = above(INT32_MIN);  // which is all of them: at least one is chosen
         Candidates best{probes, n, count, INT32_MIN, best_keys_.data(), numbers_.data()};
         best.compact();
         count = best.count;
@@ -249,7 +253,8 @@ public:
             for (int64_t i = 0; i < n; i++) scores[i] = code_score(job, rows_[i], common);
         } else {
             const int64_t d = job.lists.dimensions;
-            const Judge judge{query_, words_.data(), words_.data() + (d + 15) / 16 * 16, word_unit()};
+            const int16_t* words = words_.data();  // null where distances count
+            const Judge judge{query_, words, words ? words + (d + 15) / 16 * 16 : nullptr, word_unit()};
             kernels().search.kept_scores(job.kept, d, rows_.data(), n, judge, scores);
         }
         judged.choose(n, k, rows_.data(), job.kept.ids);
@@ -281,7 +286,7 @@ private:
     Buffer<int32_t> starts_;  // ... in units of the table; both have room for eight more
     Scratch* scratch_;
     Buffer<uint8_t> table_;
-    Buffer<int32_t> scores_, rows_;
+    Buffer<int32_t, true> scores_, rows_;  // of candidates
 
     // For products with kept rows; the last sixteen once more, where they do not overlap with whole sixteens.
     void round_words(int64_t d) {
@@ -367,7 +372,7 @@ private:
             if (job.allowed && !(job.allowed[place / kBlock] >> (place % kBlock) & 1)) continue;
             const float bias = (packed.bias_low + packed.bias_step * packed.loose_biases[row]) * bias_factor(packed);
             const float score = (bases_[i] + bias) + loose_product(packed, list, eta(job, i), row);
-            const auto integer = static_cast<int32_t>(std::lrint(score / scan.unit));
+            const int32_t integer = as_key(score / scan.unit);
             if (integer < scan.best.threshold) continue;
             scan.best.scores[scan.best.count] = integer;
             scan.best.rows[scan.best.count++] = static_cast<int32_t>(row);

@@ -11,6 +11,14 @@ class Guard;
 constexpr int64_t kBlock = 32;
 constexpr int32_t kSignedZero = 32768;  // signed sums are moved up by it, to compare as unsigned ones do
 
+// Ranks and scores are compared as integers, called keys. INT32_MIN is no key: it fills up places where nothing is.
+// Files and queries may hold any float, so what is no number, or too large, becomes the least or the largest key.
+constexpr float kLargestKey = 0x1.fffffep30f;
+static inline int32_t as_key(float x) {
+    const float bounded = x > -kLargestKey ? x : -kLargestKey;
+    return static_cast<int32_t>(__builtin_lrintf(bounded < kLargestKey ? bounded : kLargestKey));
+}
+
 // Centers c of lists around their middle m, as 8-bit integers: eight lists and four coordinates side by side.
 //   base of a list = <q, c - m> + offset        what its vectors' scores start from, but for <q, m>
 //   rank of a list = its base + |q| spread      the best are probed

@@ -119,9 +119,8 @@ inline void scaled_table(const Packed& packed, int64_t list, const float* eta, f
         store_bytes(table + j * 16, load(eta + j * 16) * factor + zero, load(eta + j * 16 + 8) * factor + zero);
     }
     if (packed.sections % 2) store_bytes(table + packed.sections * 16, zero, zero);
-    const auto upper = static_cast<uint16_t>(128 + __builtin_lrintf(4.0f * step * inverse));
-    const auto lower = static_cast<uint16_t>(128 + __builtin_lrintf(0.25f * step * inverse));
-    scan.bias_eta = static_cast<uint16_t>(upper | lower << 8);
+    const auto digit = [&](float size) { return static_cast<uint8_t>(128 + int64_t{as_key(size * step * inverse)}); };
+    scan.bias_eta = static_cast<uint16_t>(digit(4.0f) | digit(0.25f) << 8);
     scan.zero = kSignedZero;
 }
 

@@ -49,6 +49,7 @@ ORDER = [
     "storage.files",
     "storage.tensors",
     "storage.tables",
+    "storage.limits",
     "storage.objects",
     "storage.manifest",
     "storage.store",

@@ -136,6 +136,17 @@ class Codebooks:
         scales = None if codes.scales is None else take_apart(codes.scales, m)
         return replace(codes, centers=take_apart(codes.centers, m), scales=scales)
 
+    def check(self, codes: Codes) -> None:
+        """A ValueError if shrunk codes name a center or a scale that is not there."""
+        wide, model = self.expand(codes), self.model
+        levels = model.scales if model.vector_levels is None else model.vector_levels
+        for name, numbers, there in (("center", wide.centers, model.readout), ("scale", wide.scales, levels)):
+            if numbers is None or there is None or numbers.size == 0:
+                continue
+            count = len(there) if there.ndim == 1 else there.shape[1]
+            if (highest := int(numbers.max())) >= count:
+                raise ValueError(f"a code names {name} {highest} of {count}")
+
     def pack(self, blocks: Blocks, lists: Lists, codes: Codes, bias_bytes: Bytes) -> PackedCodes:
         """Shrunk codes of rows in list order."""
         if self.coding == "loose":

@@ -12,7 +12,7 @@ from pcpq.arrays import Float32Array, encoding_batches
 from pcpq.parallel import available_threads
 from pcpq.rows import RowsBuilder
 from pcpq.scan import Segment
-from pcpq.snapshot import Labels, Part, Snapshot
+from pcpq.snapshot import Labels, Part, Snapshot, refuse_equal
 from pcpq.streams import Sample
 from pcpq.trained import Trained
 
@@ -68,4 +68,5 @@ def encode_again(trained: Trained, parts: Sequence[Part], threads: int | None) -
     if builder.count == 0:
         return None
     together = Labels.joined(labels)
+    refuse_equal(together.numbers, parts)
     return Segment.of(trained, *builder.finish(), together.names, together.attributes)

@@ -97,7 +97,8 @@ class Spread(NamedTuple):
         """(3, L) variance of scores by codes, for a query of length 1; mean and variance of biases."""
         squares, biases, bias_squares = self.sums / np.maximum(counts, 1)
         variances = np.maximum(bias_squares - biases**2, 0.0)
-        return np.stack([squares / dimensions, biases, variances]).astype(np.float32)
+        most = np.finfo(np.float32).max  # which squares of very large vectors exceed
+        return np.stack([squares / dimensions, biases, variances]).clip(-most, most).astype(np.float32)
 
 
 class RowsBuilder:

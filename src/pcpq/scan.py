@@ -13,6 +13,7 @@ from pcpq import _core
 from pcpq.arrays import Float32Array, Ids, slices
 from pcpq.attributes import Attributes
 from pcpq.codebooks import PackedCodes
+from pcpq.errors import FormatError
 from pcpq.names import Names
 from pcpq.once import once
 from pcpq.packing import Blocks
@@ -114,6 +115,7 @@ class Segment:
         """The rows again, unpacked, in list order."""
         self.trust()
         codes, biases = self.trained.codebooks.unpack(self.blocks, self.packed)
+        self._check_codes(codes)
         corrections = (self.gains, self.biases, self.kept, self.units, self.ids)
         return Rows(self.lists, codes.centers, codes.scales, biases, *corrections)
 
@@ -126,7 +128,17 @@ class Segment:
         self.trust()
         books = self.trained.codebooks
         codes, _ = books.unpack(self.blocks, self.packed)
+        self._check_codes(codes[rows])
         return self.trained.decode(books.expand(codes[rows]), self.lists[rows])
+
+    def _check_codes(self, codes: Codes) -> None:
+        """A FormatError if codes of a file name what is not there."""
+        if self.guard is None:
+            return
+        try:
+            self.trained.codebooks.check(codes)
+        except ValueError as error:
+            raise FormatError(f"{self.guard.path}: {error}") from error
 
     def find(self, ids: NDArray[Any]) -> NDArray[np.intp]:
         """The row of every number, -1 where there is none."""

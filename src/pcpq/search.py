@@ -32,10 +32,12 @@ from pcpq.trained import Trained
 
 # Results that a search by range looks for at first; as many more each time as it had.
 RANGE_START = 128
+# What results may take where most of them are only there to fill up k.
+MOST_FILLED_BYTES = 1 << 31
 # Plans for single queries that a snapshot remembers.
 MOST_PLANS = 1000
 # Found once: a search for one query notices.
-FLOAT32, INT64 = np.dtype(np.float32), np.dtype(np.int64)
+FLOAT32, FLOAT64, INT64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
 
 
 class Result(NamedTuple):
@@ -304,6 +306,7 @@ def find(
     filter leaves little of them.
     """
     k, probes = min(plan.k, plan.n_allowed), plan.probes
+    refuse_filling(plan.k, plan.n_allowed, len(asked.rows))
     if k == 0:
         return nothing(len(asked.rows), plan.k)
     fixed = (max(plan.rerank, k), plan.allowed, plan.threads, counts, seconds)
@@ -321,6 +324,16 @@ def find(
     return scores, ids
 
 
+def refuse_filling(k: int, n_allowed: int, n_queries: int) -> None:
+    """A ValueError if results for k would be gigabytes of nothing: a score and an id for each."""
+    size = k * n_queries * (FLOAT64.itemsize + INT64.itemsize)
+    if k > n_allowed and size > MOST_FILLED_BYTES:
+        raise ValueError(
+            f"k is {k}, but there are {n_allowed} vectors to find: results for {n_queries} queries would take"
+            f" {size} bytes; ask for at most {n_allowed}"
+        )
+
+
 def explain(snapshot: Snapshot, query: Any, k: int, **options: Any) -> dict[str, Any]:
     """What Index.explain says."""
     known = ("probes", "rerank", "target_recall", "filter", "exclude", "where")
@@ -331,6 +344,7 @@ def explain(snapshot: Snapshot, query: Any, k: int, **options: Any) -> dict[str,
     counts, seconds = np.zeros((1, 3), np.int64), np.zeros(4)
     given: dict[str, Any] = dict.fromkeys(known) | options
     plan = make_plan(snapshot, k, **given, threads=1)
+    plan = replace(plan, k=max(min(plan.k, plan.n_allowed), 1))  # results are not shown
     find(snapshot, Asked(asked.rows[:1], asked.unit), plan, counts, seconds)
     probed, scanned, judged = (int(count) for count in counts[0])
     stages = ("rank lists", "tables", "scan", "judge")

@@ -246,7 +246,17 @@ def merge(parts: Sequence[Part]) -> Segment | None:
         return None
     rows, spread = builder.finish()
     together = Labels.joined(labels)
+    refuse_equal(together.numbers, parts)
     return Segment.of(trained, rows, spread, together.names, together.attributes)
+
+
+def refuse_equal(numbers: Ids, parts: Sequence[Part]) -> None:
+    """A FormatError if an id of ascending ones is there twice: additions see to it, but files need not."""
+    twice = numbers[1:][numbers[1:] == numbers[:-1]]
+    if len(twice):
+        segments = [part.segment for part in parts if part.segment.guard is not None]
+        files = [str(segment.guard.path) for segment in segments if (segment.ids == twice[0]).any()]
+        raise FormatError(f"{', '.join(files)}: id {twice[0]} is there twice")
 
 
 class Labels(NamedTuple):

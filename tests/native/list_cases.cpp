@@ -1,5 +1,7 @@
 // A query in whole numbers, its products with lists, and the choice of the best of them.
 #include <algorithm>
+#include <cstdlib>
+#include <limits>
 
 #include "cases.h"
 
@@ -101,6 +103,35 @@ void rank_lists(const Kernels& level, Record& record, Random random, int64_t n, 
     }
 }
 
+// Ranks of files that lie, and of queries that are no numbers: all lists have keys, and levels agree on them.
+void rank_any_floats(const Kernels& level, Record& record, Random random, int64_t n) {
+    const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+    const float strange[] = {nan, infinity, -infinity, 3e38f, -3e38f, 1e-45f};
+    const auto some = [&](bool all) {
+        std::vector<float> values = random.values(Values::normal, n);
+        for (float& x : values)
+            if (all || random.between(0, 3) == 0) x = strange[random.between(0, 5)];
+        return values;
+    };
+    const std::vector<int32_t> sums = random.integers<int32_t>(to_eight(n), -32768, 32767);
+    std::vector<int32_t> keys(to_eight(n));
+    for (bool all : {false, true})
+        for (float unit : {1e-3f, nan, infinity, 3e38f})
+            for (float length : {1.0f, nan, infinity, 3e38f, 1e-45f}) {
+                const std::vector<float> offsets = some(all), spreads = some(all);
+                Lists lists{};
+                lists.count = n;
+                lists.offsets = offsets.data();
+                lists.spreads = spreads.data();
+                lists.largest_base = random.between(0, 1) ? 33.0f : strange[random.between(0, 5)];
+                lists.largest_spread = lists.largest_offset = 6.0f;
+                record.add(level.search.rank_lists(lists, sums.data(), unit, length, std::max<int64_t>(n / 3, 1),
+                                                   keys.data()));
+                record.add(keys);
+                if (std::count(keys.begin(), keys.begin() + n, INT32_MIN)) std::abort();
+            }
+}
+
 // Keys of all sizes, of few values, or one only.
 std::vector<int32_t> some_keys(Random& random, int64_t n, int kind) {
     std::vector<int32_t> keys(to_eight(n), INT32_MIN);
@@ -160,6 +191,7 @@ void add_list_cases(Cases& cases) {
         for (int64_t count : {1, 8, 9, 16, 17, 33, 70}) cases.add("score_lists", score_lists, d, count);
     for (int64_t n : kCounts) {
         for (bool nothing : {false, true}) cases.add("rank_lists", rank_lists, n, nothing);
+        cases.add("rank_lists", rank_any_floats, n);
         for (int kind = 0; kind < 4; kind++) {
             cases.add("keep_above", keep_above, n, kind);
             cases.add("cut_keys", cut_keys, n, kind);

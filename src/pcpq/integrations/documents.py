@@ -213,6 +213,8 @@ class Documents:
         index, condition = self.index, together(conditions, where)
         if index is None:
             return []
+        if isinstance(k, int):
+            k = min(k, max(len(index), 1))  # a list of documents needs no filling up
         scores, found = index.search(np.asarray(query), k, filter=ids, where=condition, **options)
         score_of = {i: float(score) for i, score in zip(found, scores, strict=True) if isinstance(i, str)}
         return [(row, score_of[row.id]) for row in self.rows(list(score_of))]

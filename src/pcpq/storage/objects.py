@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pcpq import _core, quantizers
 from pcpq.codebooks import Codebooks, PackedCodes
 from pcpq.errors import FormatError
+from pcpq.fitting import check_choices
 from pcpq.names import Names
 from pcpq.packing import Blocks
 from pcpq.partition import Partition
@@ -25,6 +26,22 @@ from pcpq.rows import Spread
 from pcpq.scan import Segment
 from pcpq.sections import Layout
 from pcpq.storage.files import reading
+from pcpq.storage.limits import (
+    BOOK_RANGES,
+    MOST_CENTER,
+    MOST_FLOAT,
+    MOST_ROWS,
+    MOST_TURN,
+    SEGMENT_RANGES,
+    TRAINED_RANGES,
+    check_alike,
+    check_book,
+    check_ids,
+    check_numbers,
+    check_truths,
+    check_words_differ,
+    floats,
+)
 from pcpq.storage.tensors import FileEntry, Tensors, as_bytes, checksum, write_tensors
 from pcpq.trained import Trained
 
@@ -37,7 +54,6 @@ TRAINED_NUMBERS = ("metric", "keep", "dimensions", "unit", "residual", "bias_low
 ROW_COLUMNS = ("gains", "biases", "units", "ids")
 # Arrays that are checked as a whole before they are used so.
 LATER = ("ids", "text", "text_ends", "text_hashes")
-TINY = 1e-300
 KEPT = {"int8": "I8", "int16": "I16", "float16": "F16", "float32": "F32", None: "U8"}
 
 
@@ -60,7 +76,7 @@ def quantizer_of(settings: Any, path: Path) -> Quantizer:
             parameters["init"] = np.array(parameters["init"], np.float32)
         made = quantizers.METHODS[name](**parameters)
         made._settle()
-    except (KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise FormatError(f"{path}: the settings of a quantizer cannot be read: {error}") from error
     return made
 
@@ -96,26 +112,29 @@ def read_trained(directory: Path, entry: FileEntry) -> Trained:
     about = about_of(tensors)
     check_all(tensors, about)
     with reading(tensors.path):
-        d, (m, size) = whole_number("dimensions", about["dimensions"], 1, 1 << 24), about["sections"]
-        for number, least in (("unit", TINY), ("residual", 0.0), ("bias_low", -np.inf), ("bias_step", 0.0)):
-            finite(number, about[number], least)
-        if about["keep"] not in KEPT:
-            raise FormatError(f"{tensors.path}: keep is {about['keep']!r}")
-        centers = tensors.shaped("centers", "F32", (None, d))
+        d = whole_number("dimensions", about["dimensions"], 1, 1 << 24)
+        m, size = (whole_number("sections", number, 1, 1 << 24) for number in about["sections"])
+        check_numbers(about, TRAINED_RANGES)
+        check_choices(metric=about["metric"], keep=about["keep"])
+        centers = floats(tensors, "centers", (None, d), -MOST_CENTER, MOST_CENTER)
         n = len(centers)
-        parts = (centers, *(tensors.shaped(part, "F32", (n,)) for part in ("spreads", "offsets")))
-        matrix = tensors.shaped("matrix", "F32", (d, d)) if tensors.get("matrix") is not None else None
+        spreads, offsets = floats(tensors, "spreads", (n,), 0.0), floats(tensors, "offsets", (n,))
+        matrix = None
+        if tensors.get("matrix") is not None:
+            matrix = floats(tensors, "matrix", (d, d), -MOST_TURN, MOST_TURN)
         columns = tensors.shaped("columns", "I64", (d,)).astype(np.intp)
-        if n == 0 or len(np.unique(columns)) != d or columns.min() < 0 or columns.max() >= m * size:
-            raise FormatError(f"{tensors.path}: {n} lists, coordinates at {columns}")
+        if len(np.unique(columns)) != d or columns.min() < 0 or columns.max() >= m * size:
+            raise FormatError(f"{tensors.path}: coordinates at {columns}")
         layout = Layout(d, m, size, columns)
         books = [_book(tensors, layout, number, book) for number, book in enumerate(about["books"])]
         numbers = tensors.shaped("books", "I32", (None,))
         if len(numbers) not in (1, n) or numbers.min() < 0 or numbers.max() >= len(books):
             raise FormatError(f"{tensors.path}: {len(numbers)} codebooks for {n} lists")
+        check_alike(tensors, books, len(numbers))
         codebooks = Codebooks(tuple(books[number] for number in numbers))
         settings = {number: about[number] for number in TRAINED_NUMBERS}
-        return Trained(partition=Partition(*parts), matrix=matrix, codebooks=codebooks, **settings)
+        partition = Partition(centers, spreads, offsets)
+        return Trained(partition=partition, matrix=matrix, codebooks=codebooks, **settings)
 
 
 def _book(tensors: Tensors, layout: Layout, number: int, settings: Any) -> Quantizer:
@@ -131,18 +150,18 @@ def _book(tensors: Tensors, layout: Layout, number: int, settings: Any) -> Quant
         "whitening": (m, size, size),
         "section_thresholds": (m,),
     }
+    check_numbers(settings, BOOK_RANGES)
+    check_truths(settings, ("gain", "anchored"))
+    most = MOST_FLOAT / max(settings["unit"], 1.0)  # centers are multiplied by the unit
     levels = {"quantized": {"scales"}, "vector": {"vector_levels"}, "norm": {"vector_levels"}}
     needed = {"centers", "readout"} | levels.get(book._settle().scale, set())
     for part, array in arrays.items():
         if part in ("scales", "vector_levels") and part not in needed and array is not None:
             raise FormatError(f"{tensors.path}: {number}.{part} does not go with {type(book).__name__}")
         if array is not None or part in needed:
-            arrays[part] = tensors.shaped(f"{number}.{part}", "F32", shapes[part])
-            if 0 in tensors[f"{number}.{part}"].shape:
-                raise FormatError(f"{tensors.path}: {number}.{part} is empty")
-    for name, least in (("unit", TINY), ("vector_threshold", 0.0), ("bias_weight", 0.0)):
-        finite(name, settings[name], least)
+            arrays[part] = floats(tensors, f"{number}.{part}", shapes[part], -most, most)
     book.model_ = Model(layout, **arrays, **{name: settings[name] for name in MODEL_NUMBERS})  # type: ignore[arg-type]
+    check_book(tensors, number, book)
     book.losses_ = []
     book.n_features_in_ = layout.dimensions
     book._options = book._settle()
@@ -175,7 +194,7 @@ def small_arrays(
     """What is said of the lists of a segment."""
     return {
         "counts": counts.astype(np.uint32),
-        "sums": spread.sums.astype(np.float32),  # for guesses only
+        "sums": spread.sums.clip(-MOST_FLOAT, MOST_FLOAT).astype(np.float32),  # for guesses only
         "list_checks": list_checks,
         "page_checks": page_checks,
     }
@@ -217,10 +236,12 @@ def read_segment(directory: Path, entry: FileEntry, name: str, trained: Trained)
     check_all(tensors, about)
     n_lists, keep = len(trained.partition), trained.keep
     with reading(tensors.path):
+        check_numbers(about, SEGMENT_RANGES)
+        check_truths(about, ("dense",))
         counts = tensors.shaped("counts", "U32", (n_lists,)).astype(np.int64)
-        blocks, n = Blocks.of(counts, bool(about["dense"])), int(counts.sum())
-        if n == 0:
-            raise FormatError(f"{tensors.path}: has no rows")
+        blocks, n = Blocks.of(counts, about["dense"]), int(counts.sum())
+        if not 1 <= n <= MOST_ROWS:
+            raise FormatError(f"{tensors.path}: has {n} rows; expected 1 to {MOST_ROWS}")
         packed = _packed(tensors, trained, blocks, n)
         needed = {"ids"} | ({"units"} if keep in LARGEST_INTEGER else set())
         columns: dict[str, Any] = {
@@ -234,7 +255,9 @@ def read_segment(directory: Path, entry: FileEntry, name: str, trained: Trained)
         if tensors.get("text") is not None:
             ends, hashes = tensors.shaped("text_ends", "I64", (n,)), tensors.shaped("text_hashes", "U64", (n,))
             names = Names(tensors.shaped("text", "U8", (None,)), ends, hashes)
-        sums = tensors.shaped("sums", "F32", (3, n_lists)).astype(np.float64)
+        # Of very large vectors, earlier versions wrote infinity.
+        sums = floats(tensors, "sums", (3, n_lists), -np.inf, np.inf).astype(np.float64)
+        sums = sums.clip(-MOST_FLOAT, MOST_FLOAT)
         spread = Spread(float(about["reach"]), sums, float(about["residuals"]))
         segment = Segment(
             trained,
@@ -274,12 +297,6 @@ def _packed(tensors: Tensors, trained: Trained, blocks: Blocks, n: int) -> Packe
     return PackedCodes(tensors.shaped("codes", "U8", (n, width)), scales, biases)
 
 
-def finite(name: str, value: Any, least: float) -> None:
-    """A ValueError unless a value is a number, and not too small."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < np.inf:
-        raise ValueError(f"{name} is {value!r}")
-
-
 class Checks:
     """What must be looked at before arrays that came from a file are believed; once each."""
 
@@ -302,14 +319,16 @@ class Checks:
             return
         for part, expected in list(self._later.items()):
             self._tensors.check(part, expected)
+        check_ids(self._tensors, self._tensors["ids"])
         if (ends := self._tensors.get("text_ends")) is not None:
             self._check_words(self._tensors["text"], ends)
+            check_words_differ(self._tensors, Names(*(self._tensors[part] for part in LATER[1:])))
         self._later = {}
 
     def _check_words(self, text: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
         """Whole characters, one word after the other."""
         path = self._tensors.path
-        if ends[0] < 0 or (np.diff(ends) < 0).any() or ends[-1] != len(text):
+        if ends[0] < 0 or (ends[1:] < ends[:-1]).any() or ends[-1] != len(text):
             raise FormatError(f"{path}: words do not follow each other")
         with reading(path):
             text.tobytes().decode("utf-8", "surrogatepass")

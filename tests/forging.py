@@ -1,0 +1,112 @@
+"""Files of an index written again with other content, and all checksums made right: what an attacker does."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+
+from pcpq import _core
+from pcpq.packing import Blocks
+from pcpq.storage.manifest import MANIFEST, check_of, read_manifest
+from pcpq.storage.objects import ABOUT, ROW_COLUMNS, _by_row
+from pcpq.storage.tensors import METADATA, FileEntry, checksum, lay_out
+
+
+def load(file):
+    """Arrays without padding, metadata, and what it says."""
+    content = file.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    metadata = header.pop(METADATA)
+    types = {"U8": "u1", "I8": "i1", "I16": "<i2", "U32": "<u4", "I32": "<i4", "I64": "<i8", "U64": "<u8"}
+    types |= {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
+    arrays = {}
+    for name, entry in header.items():
+        if not name.startswith("padding."):
+            start, stop = (8 + length + place for place in entry["data_offsets"])
+            array = np.frombuffer(content[start:stop], types[entry["dtype"]]).reshape(entry["shape"])
+            arrays[name] = array.copy()
+    return arrays, metadata, json.loads(metadata.get(ABOUT, "{}"))
+
+
+def seal(arrays, about):
+    """Make all checksums right, as far as that can be."""
+    if "list_checks" in arrays:
+        try:
+            blocks = Blocks.of(arrays["counts"].astype(np.int64), about["dense"])
+            loose = "code_biases" in arrays
+            n = int(arrays["counts"].sum())
+            codes = [_by_row(arrays["codes"], len(arrays["codes"]))]
+            columns = ("code_scales", "code_biases", *ROW_COLUMNS)
+            by_row = [_by_row(arrays[column], n) for column in columns if column in arrays]
+            by_block, by_row = ([], codes + by_row) if loose else (codes, by_row)
+            kept, page = _by_row(arrays["kept"], n), about["rows_a_page"]
+            checks = (arrays["list_checks"], arrays["page_checks"])
+            places = (blocks.rows, blocks.places)
+            _core.Guard("", *places, by_block, by_row, kept, page, *checks).compute(*checks)
+        except (KeyError, TypeError, ValueError):
+            pass  # of the wrong shape: they cannot be right
+    for checks in ("checks", "later"):
+        if isinstance(about.get(checks), dict):
+            about[checks] = {name: checksum(arrays[name]) for name in about[checks] if name in arrays}
+
+
+def set_entry(path, file, content, check=None):
+    """Put a file of other content in a file's place, and make the manifest name it."""
+    (path / file).write_bytes(content)
+    length = int.from_bytes(content[:8], "little")
+    header = np.frombuffer(content[: 8 + length], np.uint8)
+    entry = FileEntry(file, len(content), checksum(header) if check is None else check)
+    manifest = read_manifest(path)
+
+    def renewed(old):
+        return entry if old is not None and old.file == file else old
+
+    parts = tuple(
+        replace(part, segment=renewed(part.segment), live=renewed(part.live)) for part in manifest.parts
+    )
+    (path / MANIFEST).write_bytes(replace(manifest, trained=renewed(manifest.trained), parts=parts).text())
+
+
+def file_of(path, kind):
+    """The name of a file: "trained", "live", "first" or "second" of the segments."""
+    manifest = read_manifest(path)
+    if kind == "trained":
+        return manifest.trained.file
+    if kind == "live":
+        return next(part.live.file for part in manifest.parts if part.live is not None)
+    return manifest.parts[kind == "second"].segment.file
+
+
+def forge(path, kind, edit=None, edit_header=None, edit_about=None):
+    """Write a file again with other arrays, other metadata or another header, and right checksums."""
+    file = file_of(path, kind)
+    arrays, metadata, about = load(path / file)
+    if edit is not None:
+        edit(arrays)
+    if kind == "live":
+        metadata = {"check": str(checksum(arrays["words"]))} if "words" in arrays else metadata
+    else:
+        seal(arrays, about)
+        if edit_about is not None:
+            about = edit_about(about) or about
+        metadata = {ABOUT: about if isinstance(about, str) else json.dumps(about)}
+    header, chunks = lay_out(arrays, metadata)
+    data = b"".join(chunk.tobytes() for chunk in chunks)
+    if edit_header is not None:
+        entries = json.loads(header[8:])
+        changed = edit_header(entries)
+        text = changed
+        if not isinstance(changed, bytes):
+            text = json.dumps(entries).encode()
+            text += b" " * (-(len(text) + 8) % 64)  # so that arrays stay where their types may lie
+        header = len(text).to_bytes(8, "little") + text
+    set_entry(path, file, header + data)
+
+
+def forge_manifest(path, edit):
+    """With a right checksum."""
+    content = json.loads((path / MANIFEST).read_text())
+    content.pop("check")
+    content = edit(content) or content
+    (path / MANIFEST).write_text(json.dumps(content | {"check": check_of(content)}))
