@@ -1,0 +1,241 @@
+"""SQL conditions on attributes, evaluated by DuckDB within limits. What they may say is in condition.py."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq.attributes import NEEDED, arrow
+from pcpq.condition import columns_of, listed, refusal
+
+if TYPE_CHECKING:
+    import pyarrow
+
+# No files, no network, no extensions, no variables of the program; the same answer in every time zone.
+CLOSED = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "python_enable_replacements": "false",
+    "TimeZone": "'UTC'",
+    "lock_configuration": "true",
+}
+# DuckDB does not start with less memory.
+LEAST_MEMORY = 16 << 20
+# Parsers give up on deeper conditions, some of them after a long time.
+MOST_DEPTH = 1000
+# DuckDB's limit of memory leaves out text in the making: that of 2,048 rows, or of a batch if it is shorter.
+BATCH_BYTES = 1 << 20
+# Seconds between two looks at whether a condition is done or must stop, and after which nothing waits for it.
+PAUSE, GRACE = 0.05, 1.0
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class WhereLimits:
+    """What a condition may take before it is stopped with an error that names the limit.
+
+    Parameters
+    ----------
+    seconds : for which DuckDB works on it
+    memory : bytes, of those that DuckDB counts
+    threads : of DuckDB
+    length : letters of the condition
+    """
+
+    seconds: float = 10.0
+    memory: int = 1 << 30
+    threads: int = 1
+    length: int = 1 << 22
+
+    def __post_init__(self) -> None:
+        number = isinstance(self.seconds, (int, float)) and not isinstance(self.seconds, bool)
+        if not number or math.isnan(self.seconds) or self.seconds <= 0:
+            raise ValueError(f"seconds is {self.seconds!r}; expected more than 0")
+        for name, least in (("memory", LEAST_MEMORY), ("threads", 1), ("length", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ValueError(f"{name} is {value!r}; expected a whole number of at least {least}")
+
+
+def matching(
+    schema: pyarrow.Schema,
+    where: str,
+    limits: WhereLimits | None,
+    rows_of: Callable[[list[str]], pyarrow.Table],
+) -> NDArray[np.int64]:
+    """The places of rows for which a condition holds, ascending.
+
+    `rows_of` gives the rows that may be looked at, and of these some columns: a condition sees nothing else.
+    """
+    duckdb, limits = duck(), checked_limits(limits)
+    if not isinstance(where, str):
+        raise ValueError(f"where is {where!r}; expected an SQL condition")
+    refuse_long(where, limits)
+    evaluation = Evaluation(duckdb, where, limits)
+    with evaluation:
+        columns = evaluation.run(lambda connection: bind(duckdb, connection, where, schema))
+        table = rows_of(columns)
+        return evaluation.run(lambda connection: evaluate(duckdb, connection, where, table))
+
+
+def checked_limits(limits: Any) -> WhereLimits:
+    """The usual ones for None, a ValueError for what is none."""
+    if limits is None:
+        return WhereLimits()
+    if not isinstance(limits, WhereLimits):
+        raise ValueError(f"where_limits is {limits!r}; expected pcpq.WhereLimits")
+    return limits
+
+
+def duck() -> Any:
+    """duckdb, or an ImportError that says how to get it."""
+    try:
+        import duckdb
+    except ImportError as error:
+        raise ImportError(NEEDED) from error
+    return duckdb
+
+
+def refuse_long(where: str, limits: WhereLimits) -> None:
+    """A ValueError for what a parser should not even see."""
+    if len(where) > limits.length:
+        raise ValueError(f"where has {len(where):,} letters; where_limits allows a length of {limits.length:,}")
+    try:
+        where.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"where is {where!r}: half a surrogate pair at letter {error.start}") from error
+    if sum(map(where.count, "([{")) > MOST_DEPTH:
+        steps = ((letter in "([{") - (letter in ")]}") for letter in where)
+        if max(accumulate(steps)) > MOST_DEPTH:
+            raise refusal(where, f"brackets are nested more than {MOST_DEPTH} deep")
+
+
+class Evaluation:
+    """A database of its own, used in a thread that can be given up: not every function can be interrupted."""
+
+    def __init__(self, duckdb: Any, where: str, limits: WhereLimits) -> None:
+        self._duckdb, self._where, self._limits = duckdb, where, limits
+        self._end = time.monotonic() + limits.seconds
+        self._connection: Any = None
+        self._working = self._given_up = False
+
+    def __enter__(self) -> Evaluation:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._connection is not None and not self._working:
+            self._connection.close()
+
+    def run(self, work: Callable[[Any], Found]) -> Found:
+        """Do something with the connection until it is done, time is up, or Ctrl-C comes."""
+        outcome: list[Any] = []
+        done = threading.Event()
+
+        def act() -> None:
+            try:
+                if self._connection is None:
+                    self._connection = connected(self._duckdb, self._limits)
+                outcome.append((work(self._connection), None))
+            except BaseException as error:  # to be raised where it is waited for
+                outcome.append((None, error))
+            finally:
+                self._working = False
+                if self._given_up and self._connection is not None:
+                    self._connection.close()
+                done.set()
+
+        self._working = True
+        threading.Thread(target=act, name="pcpq-where", daemon=True).start()
+        try:
+            while not done.wait(min(PAUSE, max(self._end - time.monotonic(), 0))):
+                if time.monotonic() >= self._end:
+                    seconds = f"the {self._limits.seconds:g} seconds of where_limits"
+                    raise TimeoutError(str(refusal(self._where, f"not done after {seconds}")))
+        except BaseException:
+            self._stop(done)
+            raise
+        result, error = outcome[0]
+        if isinstance(error, self._duckdb.OutOfMemoryException):
+            raise refusal(self._where, f"needs more than the {self._limits.memory:,} bytes of where_limits")
+        if error is not None:
+            raise error
+        found: Found = result
+        return found
+
+    def _stop(self, done: threading.Event) -> None:
+        """Interrupt what runs, again and again: what has not begun is not interrupted."""
+        self._given_up, last = True, time.monotonic() + GRACE
+        while not done.wait(PAUSE) and time.monotonic() < last:
+            if self._connection is not None:
+                self._connection.interrupt()
+
+
+def connected(duckdb: Any, limits: WhereLimits) -> Any:
+    """A database in memory, closed off, which writes nothing to disk."""
+    size = {"memory_limit": f"{limits.memory}B", "threads": str(limits.threads)}
+    connection = duckdb.connect(
+        ":memory:", config=size | {"temp_directory": "", "max_temp_directory_size": "0B"}
+    )
+    for name, value in CLOSED.items():
+        connection.execute(f"SET {name}={value}")
+    return connection
+
+
+def bind(duckdb: Any, connection: Any, where: str, schema: pyarrow.Schema) -> list[str]:
+    """The columns that a condition looks at; a ValueError if it is none on these columns.
+
+    There are no rows here, so what DuckDB says of a condition tells nothing of them.
+    """
+    pa = arrow()
+    try:
+        duckdb.SQLExpression(where)
+        columns = columns_of(connection, where, schema.names)
+        empty = pa.schema([schema.field(name) for name in columns]).empty_table()
+        some = empty.append_column(unused_name(), pa.array([], pa.int64()))
+        connection.from_arrow(some).filter(duckdb.SQLExpression(where)).fetchall()
+    except duckdb.Error as error:
+        if isinstance(error, duckdb.OutOfMemoryException):
+            raise
+        reason = str(error).splitlines()[0]
+        raise refusal(where, f"{reason}; the columns are {listed(schema.names)}") from error
+    return columns
+
+
+def evaluate(duckdb: Any, connection: Any, where: str, table: pyarrow.Table) -> NDArray[np.int64]:
+    """Where a condition holds; DuckDB's own errors quote rows, so they are not passed on."""
+    pa, row = arrow(), unused_name()
+    numbered = table.append_column(row, pa.array(np.arange(len(table))))
+    problem = ""
+    try:
+        # One expression, not text that is pasted into a statement.
+        held = connection.from_arrow(in_batches(numbered)).filter(duckdb.SQLExpression(where))
+        return np.sort(np.asarray(held.select(duckdb.ColumnExpression(row)).fetchnumpy()[row], np.int64))
+    except duckdb.OutOfMemoryException:
+        raise
+    except Exception as error:
+        problem = type(error).__name__
+    raise refusal(where, f"the condition failed on a row ({problem})")
+
+
+def in_batches(table: pyarrow.Table) -> pyarrow.Table:
+    """In so short pieces that what is computed of one stays small."""
+    rows = max(1, BATCH_BYTES * len(table) // max(table.nbytes, 1))
+    if rows >= 2048 or len(table) <= rows:
+        return table
+    return arrow().Table.from_batches(table.to_batches(max_chunksize=rows), schema=table.schema)
+
+
+def unused_name() -> str:
+    """Of the column that numbers rows: not one that a condition or a table could have."""
+    return f"row {uuid4().hex}"
