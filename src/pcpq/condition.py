@@ -120,7 +120,7 @@ def root_of(connection: Any, where: str) -> Node:
         (select,), (nothing,) = (one["statements"] for one in (given, plain))
         expressions = select["node"].pop("select_list")
         nothing["node"].pop("select_list")
-        if select != nothing or len(expressions) != 1:
+        if select != nothing or len(expressions) != 1 or expressions[0]["alias"]:
             raise refusal(where, "expected one condition, and no other part of a statement")
         root: Node = expressions[0]
     except RecursionError as error:
@@ -154,7 +154,7 @@ def refuse_node(node: Node, where: str) -> None:
         raise refusal(where, f"a condition may not hold {node['type'].lower()}")
     if kind == "FUNCTION":
         name = node["function_name"].lower()
-        if name not in FUNCTIONS or node["schema"] or node["catalog"]:
+        if name not in FUNCTIONS or node["schema"] not in ("", "main") or node["catalog"] not in ("", "system"):
             raise refusal(where, f"a condition may not call the function {name!r}")
         if name in BY_PATH:
             refuse_paths(arguments_of(node)[1:], where)

@@ -26,6 +26,7 @@ CLOSED = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",
+    "enable_progress_bar": "false",
     "TimeZone": "'UTC'",
     "lock_configuration": "true",
 }
@@ -35,6 +36,8 @@ LEAST_MEMORY = 16 << 20
 MOST_DEPTH = 1000
 # DuckDB's limit of memory leaves out text in the making: that of 2,048 rows, or of a batch if it is shorter.
 BATCH_BYTES = 1 << 20
+# Longer conditions are not tried without rows, which finds constants that are wrong: that takes as long again.
+MOST_TRIED = 10_000
 # Seconds between two looks at whether a condition is done or must stop, and after which nothing waits for it.
 PAUSE, GRACE = 0.05, 1.0
 
@@ -79,14 +82,12 @@ def matching(
     `rows_of` gives the rows that may be looked at, and of these some columns: a condition sees nothing else.
     """
     duckdb, limits = duck(), checked_limits(limits)
-    if not isinstance(where, str):
-        raise ValueError(f"where is {where!r}; expected an SQL condition")
-    refuse_long(where, limits)
+    refuse_text(where, limits)
     evaluation = Evaluation(duckdb, where, limits)
     with evaluation:
-        columns = evaluation.run(lambda connection: bind(duckdb, connection, where, schema))
+        columns, held = evaluation.run(lambda connection: bind(duckdb, connection, where, schema))
         table = rows_of(columns)
-        return evaluation.run(lambda connection: evaluate(duckdb, connection, where, table))
+        return evaluation.run(lambda connection: evaluate(duckdb, connection, held, where, table))
 
 
 def checked_limits(limits: Any) -> WhereLimits:
@@ -107,8 +108,10 @@ def duck() -> Any:
     return duckdb
 
 
-def refuse_long(where: str, limits: WhereLimits) -> None:
+def refuse_text(where: Any, limits: WhereLimits) -> None:
     """A ValueError for what a parser should not even see."""
+    if not isinstance(where, str):
+        raise ValueError(f"where is {where!r}; expected an SQL condition")
     if len(where) > limits.length:
         raise ValueError(f"where has {len(where):,} letters; where_limits allows a length of {limits.length:,}")
     try:
@@ -156,8 +159,9 @@ class Evaluation:
                 done.set()
 
         self._working = True
-        threading.Thread(target=act, name="pcpq-where", daemon=True).start()
         try:
+            # Not a daemon: Python would end with it in DuckDB's hands, and crash.
+            threading.Thread(target=act, name="pcpq-where").start()
             while not done.wait(min(PAUSE, max(self._end - time.monotonic(), 0))):
                 if time.monotonic() >= self._end:
                     seconds = f"the {self._limits.seconds:g} seconds of where_limits"
@@ -174,9 +178,15 @@ class Evaluation:
         return found
 
     def _stop(self, done: threading.Event) -> None:
-        """Interrupt what runs, again and again: what has not begun is not interrupted."""
-        self._given_up, last = True, time.monotonic() + GRACE
-        while not done.wait(PAUSE) and time.monotonic() < last:
+        """Interrupt what runs, and wait a little for it to end."""
+        self._given_up = True
+        # Again and again: DuckDB forgets an interruption when something new begins.
+        stopper = threading.Thread(target=self._interrupt, args=(done,), name="pcpq-where-stop")
+        stopper.start()
+        stopper.join(GRACE)
+
+    def _interrupt(self, done: threading.Event) -> None:
+        while not done.wait(PAUSE):
             if self._connection is not None:
                 self._connection.interrupt()
 
@@ -192,35 +202,36 @@ def connected(duckdb: Any, limits: WhereLimits) -> Any:
     return connection
 
 
-def bind(duckdb: Any, connection: Any, where: str, schema: pyarrow.Schema) -> list[str]:
-    """The columns that a condition looks at; a ValueError if it is none on these columns.
+def bind(duckdb: Any, connection: Any, where: str, schema: pyarrow.Schema) -> tuple[list[str], Any]:
+    """The columns that a condition looks at, and its expression; a ValueError if it is none on these columns.
 
     There are no rows here, so what DuckDB says of a condition tells nothing of them.
     """
     pa = arrow()
     try:
-        duckdb.SQLExpression(where)
+        # One expression, not text that is pasted into a statement.
+        held = duckdb.SQLExpression(where)
         columns = columns_of(connection, where, schema.names)
         empty = pa.schema([schema.field(name) for name in columns]).empty_table()
-        some = empty.append_column(unused_name(), pa.array([], pa.int64()))
-        connection.from_arrow(some).filter(duckdb.SQLExpression(where)).fetchall()
+        none = connection.from_arrow(empty).filter(held)
+        if len(where) <= MOST_TRIED:
+            none.fetchall()
+    except duckdb.OutOfMemoryException:
+        raise
     except duckdb.Error as error:
-        if isinstance(error, duckdb.OutOfMemoryException):
-            raise
         reason = str(error).splitlines()[0]
         raise refusal(where, f"{reason}; the columns are {listed(schema.names)}") from error
-    return columns
+    return columns, held
 
 
-def evaluate(duckdb: Any, connection: Any, where: str, table: pyarrow.Table) -> NDArray[np.int64]:
+def evaluate(duckdb: Any, connection: Any, held: Any, where: str, table: pyarrow.Table) -> NDArray[np.int64]:
     """Where a condition holds; DuckDB's own errors quote rows, so they are not passed on."""
-    pa, row = arrow(), unused_name()
+    # No name that a condition or a table could have.
+    pa, row = arrow(), f"row {uuid4().hex}"
     numbered = table.append_column(row, pa.array(np.arange(len(table))))
-    problem = ""
     try:
-        # One expression, not text that is pasted into a statement.
-        held = connection.from_arrow(in_batches(numbered)).filter(duckdb.SQLExpression(where))
-        return np.sort(np.asarray(held.select(duckdb.ColumnExpression(row)).fetchnumpy()[row], np.int64))
+        found = connection.from_arrow(in_batches(numbered)).filter(held)
+        return np.sort(np.asarray(found.select(duckdb.ColumnExpression(row)).fetchnumpy()[row], np.int64))
     except duckdb.OutOfMemoryException:
         raise
     except Exception as error:
@@ -234,8 +245,3 @@ def in_batches(table: pyarrow.Table) -> pyarrow.Table:
     if rows >= 2048 or len(table) <= rows:
         return table
     return arrow().Table.from_batches(table.to_batches(max_chunksize=rows), schema=table.schema)
-
-
-def unused_name() -> str:
-    """Of the column that numbers rows: not one that a condition or a table could have."""
-    return f"row {uuid4().hex}"
