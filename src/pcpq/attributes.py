@@ -102,6 +102,8 @@ def problem_of_names(names: Sequence[str]) -> str | None:
     for name in names:
         if "\0" in name:
             return f"of which one has a zero byte in its name: {name!r}"
+        if EXTENSION in name.encode():
+            return f"of which one is named as Arrow marks extension types: {name!r}"
         if folded(name) in before:
             return f"{before[folded(name)]!r} and {name!r}, which are the same name in SQL"
         before[folded(name)] = name
