@@ -218,6 +218,7 @@ def values_of_all_types():
     found["list of dictionaries"] = pa.array(
         [["a"], None] * 4, pa.list_(pa.dictionary(pa.int32(), pa.string()))
     )
+    found["fixed list of dictionaries"] = pa.FixedSizeListArray.from_arrays(found["dictionary of string"], 1)
     found["list of structs"] = pa.array([[{"a": 1}], None] * 4)
     found["list of views"] = pa.array([["a"], None] * 4, pa.list_(pa.string_view()))
     found["list of halves"] = pa.array([[1.0], None] * 4, pa.list_(pa.float16()))

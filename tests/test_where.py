@@ -261,6 +261,43 @@ def test_rows_that_are_gone_or_not_allowed_are_not_looked_at(vectors):
     assert index.explain(vectors[0], where=where)["rows"] == N - 4
 
 
+@pytest.mark.parametrize(
+    ("wrapped", "where"),
+    [
+        (lambda words: words, "CAST(word AS INTEGER) = 1"),
+        (lambda words: pa.StructArray.from_arrays([words], ["x"]), "CAST(word.x AS INTEGER) = 1"),
+        (
+            lambda words: pa.ListArray.from_arrays(pa.array(range(len(words) + 1), pa.int32()), words),
+            "CAST(word[1] AS INTEGER) = 1",
+        ),
+        (lambda words: pa.FixedSizeListArray.from_arrays(words, 1), "CAST(word[1] AS INTEGER) = 1"),
+    ],
+)
+def test_words_of_rows_that_are_gone_are_not_looked_at_in_a_dictionary(vectors, wrapped, where):
+    words = np.full(N, "1")
+    words[[3, 5]] = SECRET
+    column = wrapped(pa.array(words).dictionary_encode())
+    index = pcpq.build(vectors, metric="dot", attributes=pa.table({"word": column}))
+    with pytest.raises(ValueError, match="failed on a row"):
+        index.search(vectors[0], where=where)
+    index.remove([3])
+    assert len(set(index.search(vectors[0], where=where, exclude=[5]).ids)) == 10
+
+
+@pytest.mark.parametrize("kind", ["map", "fixed list", "list", "struct", "column"])
+def test_words_in_a_dictionary_are_compared_as_words(kind):
+    words = pa.array(["a", "b", "c", "b"]).dictionary_encode()
+    steps = pa.array(range(5), pa.int32())
+    column, where = {
+        "map": (pa.MapArray.from_arrays(steps, pa.array([7] * 4), words), "c[7] = 'b'"),
+        "fixed list": (pa.FixedSizeListArray.from_arrays(words, 1), "c[1] = 'b'"),
+        "list": (pa.ListArray.from_arrays(steps, words), "list_contains(c, 'b')"),
+        "struct": (pa.StructArray.from_arrays([words], ["x"]), "c.x = 'b'"),
+        "column": (words, "c = 'b'"),
+    }[kind]
+    assert held(pa.table({"c": column}), where) == [1, 3]
+
+
 def test_a_condition_finds_the_same_in_any_parts(vectors, table):
     whole = pcpq.build(vectors, metric="dot", n_lists=20, attributes=table)
     some = pcpq.build(vectors[:1000], metric="dot", n_lists=20, attributes=table.slice(0, 1000))

@@ -173,6 +173,10 @@ def large(schema: pyarrow.Schema) -> pyarrow.Schema:
             return other(kind.value_type)
         if pa.types.is_struct(kind):
             return pa.struct([field.with_type(other(field.type)) for field in kind])
+        if pa.types.is_map(kind):
+            return pa.map_(other(kind.key_type), other(kind.item_type))
+        if pa.types.is_fixed_size_list(kind):
+            return pa.list_(other(kind.value_type), kind.list_size)
         if pa.types.is_list(kind) or pa.types.is_large_list(kind):
             return pa.large_list(other(kind.value_type))
         return larger.get(kind, kind)

@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,7 +15,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.attributes import NEEDED, arrow
+from pcpq.attributes import NEEDED, arrow, large
 from pcpq.condition import columns_of, listed, refusal
 
 if TYPE_CHECKING:
@@ -83,11 +84,17 @@ def matching(
     """
     duckdb, limits = duck(), checked_limits(limits)
     refuse_text(where, limits)
-    evaluation = Evaluation(duckdb, where, limits)
+    evaluation, known = Evaluation(duckdb, where, limits), without_dictionaries(schema)
     with evaluation:
-        columns, held = evaluation.run(lambda connection: bind(duckdb, connection, where, schema))
+        columns, held = evaluation.run(lambda connection: bind(duckdb, connection, where, known))
         table = rows_of(columns)
-        return evaluation.run(lambda connection: evaluate(duckdb, connection, held, where, table))
+        plain = table.cast(without_dictionaries(table.schema))
+        return evaluation.run(lambda connection: evaluate(duckdb, connection, held, where, plain))
+
+
+def without_dictionaries(schema: pyarrow.Schema) -> pyarrow.Schema:
+    """With values in their place: a dictionary may hold words of other rows, and DuckDB misreads some."""
+    return large(schema) if any("dictionary<" in str(kind) for kind in schema.types) else schema
 
 
 def checked_limits(limits: Any) -> WhereLimits:
@@ -129,7 +136,7 @@ class Evaluation:
 
     def __init__(self, duckdb: Any, where: str, limits: WhereLimits) -> None:
         self._duckdb, self._where, self._limits = duckdb, where, limits
-        self._end = time.monotonic() + limits.seconds
+        self._left = limits.seconds
         self._connection: Any = None
         self._working = self._given_up = False
 
@@ -159,16 +166,18 @@ class Evaluation:
                 done.set()
 
         self._working = True
+        end = time.monotonic() + self._left
         try:
             # Not a daemon: Python would end with it in DuckDB's hands, and crash.
             threading.Thread(target=act, name="pcpq-where").start()
-            while not done.wait(min(PAUSE, max(self._end - time.monotonic(), 0))):
-                if time.monotonic() >= self._end:
+            while not done.wait(min(PAUSE, max(end - time.monotonic(), 0))):
+                if time.monotonic() >= end:
                     seconds = f"the {self._limits.seconds:g} seconds of where_limits"
                     raise TimeoutError(str(refusal(self._where, f"not done after {seconds}")))
         except BaseException:
             self._stop(done)
             raise
+        self._left = end - time.monotonic()
         result, error = outcome[0]
         if isinstance(error, self._duckdb.OutOfMemoryException):
             raise refusal(self._where, f"needs more than the {self._limits.memory:,} bytes of where_limits")
@@ -188,7 +197,8 @@ class Evaluation:
     def _interrupt(self, done: threading.Event) -> None:
         while not done.wait(PAUSE):
             if self._connection is not None:
-                self._connection.interrupt()
+                with suppress(self._duckdb.Error):  # closed just now
+                    self._connection.interrupt()
 
 
 def connected(duckdb: Any, limits: WhereLimits) -> Any:
