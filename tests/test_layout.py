@@ -32,6 +32,8 @@ ORDER = [
     "packing",
     "names",
     "attributes",
+    "condition",
+    "where",
     "codebooks",
     "rerank",
     "rows",

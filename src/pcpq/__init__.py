@@ -13,6 +13,8 @@ rotation.py    how vectors are turned before they are cut
 packing.py     codes as blocks of 32
 names.py       ids, numbers or words
 attributes.py  what else is known of vectors
+condition.py   what an SQL condition on that may say
+where.py       conditions evaluated, within limits
 codebooks.py   one quantizer for all lists, or one for each
 rerank.py      vectors kept to judge candidates by
 rows.py        encoded vectors while they are gathered and sorted
@@ -48,6 +50,7 @@ from pcpq.opening import build
 from pcpq.opening import open_index as open
 from pcpq.quantizers import APCPQ, APQ, PCPQ, PQ, QAPCPQ, QPCPQ, Codes, Quantizer
 from pcpq.search import Bitmap, Result
+from pcpq.where import WhereLimits
 
 __version__ = "0.1.0"
 
@@ -67,6 +70,7 @@ __all__ = [
     "NotFittedError",
     "Quantizer",
     "Result",
+    "WhereLimits",
     "build",
     "open",
 ]

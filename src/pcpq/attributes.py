@@ -1,27 +1,20 @@
-"""What else is known of vectors: an Arrow table beside each segment, and SQL conditions on it (DuckDB)."""
+"""What else is known of vectors: an Arrow table beside each segment."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pcpq.foreign import as_array
 
 if TYPE_CHECKING:
     import pyarrow
 
-ROW = "__pcpq_row"
 NEEDED = "attributes need pyarrow and duckdb: pip install 'pcpq[attributes]'"
-# A condition may look at its columns and at nothing else: no files, no network, no variables of the program.
-CLOSED = {
-    "enable_external_access": "false",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "python_enable_replacements": "false",
-}
+# In the bytes of a schema, what makes a column one of an extension type, for which readers may run code.
+EXTENSION = b"ARROW:extension"
+# How deep types may lie in each other: Arrow's files end at 64, and a list is two of these.
+MOST_DEPTH = 20
 
 
 class Attributes:
@@ -76,14 +69,84 @@ def as_table(attributes: Any, count: int) -> pyarrow.Table:
     else:
         try:
             table = table_of(attributes)
-        except (TypeError, ValueError, pa.ArrowException) as error:
+        except (TypeError, ValueError, OverflowError, RecursionError, pa.ArrowException) as error:
             raise ValueError(f"attributes are no table: {error}") from error
     if len(table) != count:
         raise ValueError(f"attributes have {len(table)} rows for {count} vectors; expected one a vector")
-    names = table.column_names
-    if len(set(names)) < len(names) or ROW in names:
-        raise ValueError(f"attributes have columns {names}; names must differ, and none may be {ROW}")
-    return table
+    return storable(table)
+
+
+def storable(table: pyarrow.Table) -> pyarrow.Table:
+    """Without metadata, and with nulls allowed, which rows without attributes have.
+
+    A ValueError for columns that could not be stored, read again and looked at by conditions.
+    """
+    pa = arrow()
+    plain = pa.Table.from_arrays(table.columns, names=table.column_names)
+    if plain.num_columns == 0:
+        raise ValueError("attributes have no columns")
+    if problem := problem_of_names(plain.column_names):
+        raise ValueError(f"attributes have columns {problem}")
+    for field in plain.schema:
+        problem = problem_of_type(field.type)
+        if problem is None and EXTENSION in pa.schema([field]).serialize().to_pybytes():
+            problem = f"is of the type {field.type}, with metadata that makes it an extension type"
+        if problem:
+            raise ValueError(f"attributes have a column {field.name!r} that {problem}")
+    return plain
+
+
+def problem_of_names(names: Sequence[str]) -> str | None:
+    """Names that conditions could not tell apart, or that SQL cannot have."""
+    before: dict[str, str] = {}
+    for name in names:
+        if "\0" in name:
+            return f"of which one has a zero byte in its name: {name!r}"
+        if EXTENSION in name.encode():
+            return f"of which one is named as Arrow marks extension types: {name!r}"
+        if folded(name) in before:
+            return f"{before[folded(name)]!r} and {name!r}, which are the same name in SQL"
+        before[folded(name)] = name
+    return None
+
+
+def folded(name: str) -> str:
+    """In small letters as DuckDB has them, which are those of ASCII."""
+    return "".join(letter.lower() if letter.isascii() else letter for letter in name)
+
+
+def problem_of_type(kind: Any, depth: int = 1) -> str | None:
+    """Why a type cannot be kept; None if it can."""
+    types = arrow().types
+    if depth > MOST_DEPTH:
+        return f"has types nested more than {MOST_DEPTH} deep"
+    if types.is_dictionary(kind):
+        return problem_of_type(kind.value_type, depth + 1)
+    if types.is_map(kind):
+        return problem_of_type(kind.key_type, depth + 1) or problem_of_type(kind.item_type, depth + 1)
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return problem_of_type(kind.value_type, depth + 1)
+    if types.is_struct(kind):
+        fields = [kind.field(place) for place in range(kind.num_fields)]
+        if not fields:
+            return "has a struct without fields"
+        problem = problem_of_names([field.name for field in fields])
+        if problem:
+            return f"has a struct with fields {problem}"
+        return next(filter(None, (problem_of_type(field.type, depth + 1) for field in fields)), None)
+    return None if is_plain(kind) else f"is, or holds, {kind}, which conditions cannot look at"
+
+
+def is_plain(kind: Any) -> bool:
+    """Whether Arrow can take rows of a type that is not made of others, and DuckDB knows it."""
+    types = arrow().types
+    if types.is_decimal(kind):
+        return not types.is_decimal256(kind) and 0 <= kind.scale <= kind.precision
+    floats = types.is_float32(kind) or types.is_float64(kind)
+    texts = types.is_string(kind) or types.is_large_string(kind)
+    some_bytes = types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
+    simple = types.is_null(kind) or types.is_boolean(kind) or types.is_integer(kind)
+    return bool(simple or floats or texts or some_bytes or types.is_temporal(kind))
 
 
 def table_of(attributes: Any) -> pyarrow.Table:
@@ -110,6 +173,10 @@ def large(schema: pyarrow.Schema) -> pyarrow.Schema:
             return other(kind.value_type)
         if pa.types.is_struct(kind):
             return pa.struct([field.with_type(other(field.type)) for field in kind])
+        if pa.types.is_map(kind):
+            return pa.map_(other(kind.key_type), other(kind.item_type))
+        if pa.types.is_fixed_size_list(kind):
+            return pa.list_(other(kind.value_type), kind.list_size)
         if pa.types.is_list(kind) or pa.types.is_large_list(kind):
             return pa.large_list(other(kind.value_type))
         return larger.get(kind, kind)
@@ -128,6 +195,8 @@ def same_rows(tables: Sequence[tuple[pyarrow.Table | None, int]]) -> pyarrow.Tab
             schema = pa.unify_schemas([large(schema) for schema in schemas])
         except pa.ArrowException:
             raise ValueError(f"attributes differ from those of the index: {error}") from error
+    if problem := problem_of_names(schema.names):
+        raise ValueError(f"attributes differ from those of the index: there are columns {problem}")
 
     def fill(table: pyarrow.Table | None, count: int) -> pyarrow.Table:
         there = set() if table is None else set(table.column_names)
@@ -140,29 +209,3 @@ def same_rows(tables: Sequence[tuple[pyarrow.Table | None, int]]) -> pyarrow.Tab
         return pa.Table.from_arrays(columns, schema=schema)
 
     return pa.concat_tables([fill(table, count) for table, count in tables])
-
-
-def matching(table: pyarrow.Table, where: str) -> NDArray[np.int64]:
-    """The rows for which an SQL condition holds, ascending."""
-    pa = arrow()
-    try:
-        import duckdb
-    except ImportError as error:
-        raise ImportError(NEEDED) from error
-    if not isinstance(where, str):
-        raise ValueError(f"where is {where!r}; expected an SQL condition")
-    numbered = table.append_column(ROW, pa.array(np.arange(len(table))))
-    with duckdb.connect(":memory:") as connection:
-        for name, value in CLOSED.items():
-            connection.execute(f"SET {name}={value}")
-        connection.execute("SET lock_configuration=true")
-        try:
-            # One expression, not text that is pasted into a statement.
-            condition = duckdb.SQLExpression(where)
-            found = connection.from_arrow(numbered).filter(condition).select(ROW).fetchnumpy()[ROW]
-        except duckdb.Error as error:
-            reason = str(error).splitlines()[0]
-            raise ValueError(
-                f"where is {where!r}: {reason}; the columns are {', '.join(table.column_names)}"
-            ) from error
-    return np.sort(np.asarray(found, np.int64))

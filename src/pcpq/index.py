@@ -37,6 +37,7 @@ from pcpq.streams import Sample, Stream
 from pcpq.trained import Trained
 from pcpq.truth import rows_apart
 from pcpq.tuning import measure_index
+from pcpq.where import WhereLimits
 
 Progress = Callable[[int, int | None], None]
 
@@ -253,6 +254,7 @@ class Index:
         filter: Any = None,
         exclude: Any = None,
         where: str | None = None,
+        where_limits: WhereLimits | None = None,
         threads: int | None = None,
     ) -> Result:
         """The k best vectors for each query.
@@ -265,7 +267,9 @@ class Index:
         rerank : candidates to judge, at least k; where target_recall does not say, None is 100 or 10 k
         filter : ids that may be found, an array or a Bitmap; None: all
         exclude : ids that may not
-        where : an SQL condition on attributes, as in "lang = 'en' AND year > 2020"
+        where : an SQL condition on attributes, as in "lang = 'en' AND year > 2020", which sees only rows that
+            are there and that filter and exclude leave
+        where_limits : seconds, memory and threads that the condition may take; None: pcpq.WhereLimits()
         threads : None: every CPU of the process, one for a single query
         """
         state = self._measured(target_recall, probes, threads)
@@ -278,7 +282,8 @@ class Index:
         threads = 1 if single and threads is None else threads
         snapshot = state.snapshot
         asked = ask(snapshot.trained, queries)
-        plan = make_plan(snapshot, k, probes, rerank, target_recall, filter, exclude, where, threads)
+        filters = (filter, exclude, where, threads, where_limits)
+        plan = make_plan(snapshot, k, probes, rerank, target_recall, *filters)
         scores, ids = find(snapshot, asked, plan)
         found = Result(as_returned(snapshot.trained, scores, asked.unit), as_given(state.kind, snapshot, ids))
         return Result(found.scores[0], found.ids[0]) if single else found
@@ -293,6 +298,7 @@ class Index:
         filter: Any = None,
         exclude: Any = None,
         where: str | None = None,
+        where_limits: WhereLimits | None = None,
         threads: int | None = None,
     ) -> tuple[NDArray[np.int64], Float32Array, NDArray[Any]]:
         """All vectors that score at least `min_score`, or lie within the squared `max_distance`.
@@ -306,7 +312,7 @@ class Index:
         state = self._fitted()
         snapshot = state.snapshot
         asked = ask(snapshot.trained, queries)
-        plan = range_plan(snapshot, probes, filter, exclude, where, threads)
+        plan = range_plan(snapshot, probes, filter, exclude, where, threads, where_limits)
         limits, scores, ids = find_range(snapshot, asked, plan, bound / (snapshot.trained.unit * asked.unit))
         return limits, as_returned(snapshot.trained, scores, asked.unit), as_given(state.kind, snapshot, ids)
 

@@ -27,8 +27,9 @@ from pcpq.names import as_words, kind_of
 from pcpq.quantizers.options import whole_number
 from pcpq.recall import FEW, RESULTS, USUAL_TARGET, Choice, RecallCurve, check_target
 from pcpq.scan import Allowed, Asked, Scores, Segment
-from pcpq.snapshot import Snapshot
+from pcpq.snapshot import Snapshot, rows_in
 from pcpq.trained import Trained
+from pcpq.where import WhereLimits
 
 # Results that a search by range looks for at first; as many more each time as it had.
 RANGE_START = 128
@@ -127,11 +128,12 @@ def make_plan(
     exclude: Any,
     where: str | None,
     threads: int | None,
+    where_limits: WhereLimits | None = None,
 ) -> Plan:
     """How a snapshot is searched, less what filters refuse."""
     filtered = filter is not None or exclude is not None or where is not None
     if filtered:
-        allowed = allowed_rows(snapshot, filter, exclude, where)
+        allowed = allowed_rows(snapshot, filter, exclude, where, where_limits)
     else:
         allowed = tuple(part.everything for part in snapshot.parts)
     return plan_for(snapshot, k, probes, rerank, target_recall, allowed, filtered, threads)
@@ -199,10 +201,17 @@ def range_bound(metric: str, min_score: float | None, max_distance: float | None
 
 
 def range_plan(
-    snapshot: Snapshot, probes: int | None, filter: Any, exclude: Any, where: str | None, threads: int | None
+    snapshot: Snapshot,
+    probes: int | None,
+    filter: Any,
+    exclude: Any,
+    where: str | None,
+    threads: int | None,
+    where_limits: WhereLimits | None = None,
 ) -> Plan:
     """How a snapshot is searched by range."""
-    return make_plan(snapshot, 1, range_probes(snapshot, probes), None, None, filter, exclude, where, threads)
+    lists = range_probes(snapshot, probes)
+    return make_plan(snapshot, 1, lists, None, None, filter, exclude, where, threads, where_limits)
 
 
 def range_probes(searched: Searched, probes: int | None) -> int | None:
@@ -221,23 +230,29 @@ def warn_user(message: str) -> None:
     warnings.warn(message, stacklevel=level)
 
 
-def allowed_rows(snapshot: Snapshot, filter: Any, exclude: Any, where: str | None) -> tuple[Allowed, ...]:
-    """What a filter, an exclusion and a condition leave of every part."""
+def allowed_rows(
+    snapshot: Snapshot, filter: Any, exclude: Any, where: str | None, where_limits: WhereLimits | None = None
+) -> tuple[Allowed, ...]:
+    """What a filter and an exclusion leave of every part, and of that, what a condition holds for."""
     wanted = filter if isinstance(filter, Bitmap) or filter is None else Bitmap(filter)
     refused = exclude if isinstance(exclude, Bitmap) or exclude is None else Bitmap(exclude)
-    holds = [None] * len(snapshot.parts) if where is None else snapshot.matching(where)
     found = []
-    for part, rows in zip(snapshot.parts, holds, strict=True):
+    for part in snapshot.parts:
         some = part.everything if wanted is None else part.only(wanted.of(part.segment))
-        if rows is not None:
-            mask = part.segment.blocks.mask(chosen_rows(part.segment, rows))
-            some = part.only(mask if some.mask is None else mask & some.mask)
         if refused is not None:
             mask = part.segment.every_row if some.mask is None else some.mask
             left = part.only(mask & ~refused.of(part.segment))
             some = replace(left, share=some.share * left.count / max(some.count, 1))
         found.append(some)
-    return tuple(found)
+    if where is None:
+        return tuple(found)
+    parts = list(zip(snapshot.parts, found, strict=True))
+    rows = [None if some.mask is None else rows_in(part.segment.blocks, some.mask) for part, some in parts]
+    holds = snapshot.matching(where, rows, where_limits)
+    return tuple(
+        part.only(part.segment.blocks.mask(chosen_rows(part.segment, held)))
+        for part, held in zip(snapshot.parts, holds, strict=True)
+    )
 
 
 def ask(trained: Trained, queries: Any) -> Asked:
@@ -336,7 +351,7 @@ def refuse_filling(k: int, n_allowed: int, n_queries: int) -> None:
 
 def explain(snapshot: Snapshot, query: Any, k: int, **options: Any) -> dict[str, Any]:
     """What Index.explain says."""
-    known = ("probes", "rerank", "target_recall", "filter", "exclude", "where")
+    known = ("probes", "rerank", "target_recall", "filter", "exclude", "where", "where_limits")
     for name in options:
         if name not in known:
             raise ValueError(f"explain has no option {name!r}")

@@ -13,14 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.arrays import Float32Array, Ids, integer_ids
-from pcpq.attributes import Attributes, matching, same_rows
+from pcpq.attributes import Attributes, same_rows
 from pcpq.errors import FormatError
 from pcpq.names import Names, as_words
 from pcpq.once import once
+from pcpq.packing import Blocks
 from pcpq.recall import Choice, RecallCurve
 from pcpq.rows import RowsBuilder
 from pcpq.scan import Allowed, Scores, Segment
 from pcpq.trained import Trained
+from pcpq.where import WhereLimits, matching
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,25 +152,38 @@ class Snapshot:
             words[there] = part.segment.words(rows[there])
         return words.reshape(numbers.shape)
 
-    def matching(self, where: str) -> list[NDArray[np.intp]]:
-        """For every part, the rows that an SQL condition on attributes holds for."""
+    def matching(
+        self, where: str, rows: Sequence[NDArray[np.bool_] | None], limits: WhereLimits | None = None
+    ) -> list[NDArray[np.intp]]:
+        """For every part, the rows that an SQL condition on attributes holds for, of some or, for None, all.
+
+        Nothing else is looked at: what a condition says of other rows could be seen in its errors and its time.
+        """
         if not self.parts:
             return []
-        table, ends = self.attributes(), np.cumsum([len(part.segment) for part in self.parts])
-        owners = np.searchsorted(ends, places := matching(table, where), side="right")
-        return [
-            part.segment.by_id[places[owners == number] - (ends[number] - len(part.segment))].astype(np.intp)
-            for number, part in enumerate(self.parts)
+        segments = [part.segment for part in self.parts]
+        tables: list[Any] = [segment.attributes and segment.attributes.table for segment in segments]
+        some = [
+            np.arange(len(segment)) if chosen is None else np.flatnonzero(chosen[segment.by_id])
+            for segment, chosen in zip(segments, rows, strict=True)
         ]
 
-    def attributes(self) -> Any:
-        """A table of all segments, one after the other, each in the order of its numbers."""
-        return joined_attributes(
-            [
-                (part.segment.attributes and part.segment.attributes.table, len(part.segment))
-                for part in self.parts
-            ]
-        )
+        def rows_of(columns: list[str]) -> Any:
+            found = []
+            for table, places, chosen in zip(tables, some, rows, strict=True):
+                there = [] if table is None else [name for name in columns if name in table.column_names]
+                own = None if table is None or not there else table.select(there)
+                found.append((own if own is None or chosen is None else own.take(places), len(places)))
+            return joined_attributes(found)
+
+        schema = joined_attributes([(table and table.slice(0, 0), 0) for table in tables]).schema
+        held = matching(schema, where, limits, rows_of)
+        ends = np.cumsum([len(places) for places in some])
+        cuts = np.searchsorted(held, ends)
+        return [
+            segment.by_id[places[here - (end - len(places))]].astype(np.intp)
+            for segment, places, end, here in zip(segments, some, ends, np.split(held, cuts[:-1]), strict=True)
+        ]
 
     def including(self, segment: Segment) -> Snapshot:
         """With another segment."""
@@ -211,6 +226,12 @@ def joined_attributes(tables: Sequence[tuple[Any, int]]) -> Any:
         return same_rows(tables)
     except ValueError as error:  # which additions were checked for, but files were not
         raise FormatError(str(error)) from error
+
+
+def rows_in(blocks: Blocks, mask: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """(n,) which rows a mask of blocks leaves, in list order."""
+    bits = np.unpackbits(mask.view(np.uint8), bitorder="little")
+    return bits[blocks.row_places()].astype(bool)
 
 
 def best_of(found: list[tuple[Scores, Ids]], n: int, k: int) -> tuple[Scores, Ids]:

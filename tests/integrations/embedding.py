@@ -25,3 +25,13 @@ def embed(text):
 def common_words(count):
     """So many of the most frequent words that are made of letters."""
     return [word for word in word_vectors() if word.isalpha()][:count]
+
+
+# Keys of metadata that are special to SQL, to Arrow, to paths in JSON or to this library.
+STRANGE_KEYS = [
+    "__PCPQ_ROW", "__pcpq_row", "A", "a", "", " ", "a.b", 'a"b', "a'b", "a b", "$.a", "/a/b", "a~b", "a*b",
+    "*", "[0]",
+    "\U0001f600", "\u00c4", "\u00e4", "select", "from", "rowid", "user", "text", "TEXT", "metadata", "node",
+    "null", "--",
+    "a\\b", "a\nb", "ARROW:extension:name", "\u0130", "x" * 500,
+]  # fmt: skip

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -115,3 +118,56 @@ def test_attributes_that_differ_are_still_refused(vectors):
         ours.add(vectors[200:], attributes=other)
     with pytest.raises(ValueError, match="attributes are no table"):
         ours.add(vectors[200:], attributes=library("pandas").Series(range(200)))
+
+
+WITH_RAY = """
+import os, pickle, sys
+os.environ |= {"RAY_DATA_AUTOLOAD_CLOUDPICKLE_TENSOR_METADATA": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+import numpy as np, pyarrow as pa
+import ray.data
+import pcpq
+from pathlib import Path
+from pcpq.storage.tables import read_attributes
+from pcpq.storage.tensors import FileEntry, checksum
+
+class Loud:
+    def __reduce__(self):
+        return print, ("code ran",)
+
+told = {"ARROW:extension:name": "ray.data.arrow_tensor", "ARROW:extension:metadata": pickle.dumps(Loud())}
+schema = pa.schema([pa.field("a", pa.list_(pa.int64()), metadata=told)])
+sink = pa.BufferOutputStream()
+with pa.ipc.new_file(sink, schema) as writer:
+    writer.write_table(pa.table({"a": [[1], [2]]}, schema=schema))
+content = np.frombuffer(sink.getvalue(), np.uint8)
+try:
+    pa.ipc.open_file(sink.getvalue())
+except Exception:
+    pass
+print("ours")
+directory = Path(sys.argv[1])
+content.tofile(directory / "attributes-0.arrow")
+entry = FileEntry("attributes-0.arrow", content.nbytes, checksum(content))
+try:
+    read_attributes(directory, entry, 2).table
+except pcpq.FormatError:
+    print("refused")
+tensors = ray.data.from_numpy(np.zeros((2, 3, 3))).schema().base_schema
+column = pa.nulls(2, tensors.field(0).type)
+try:
+    pcpq.build(np.eye(2, 8), metric="dot", attributes=pa.table({"a": column}))
+except ValueError as error:
+    print("refused" if "'a'" in str(error) else error)
+"""
+
+
+def test_no_code_in_a_file_runs_though_ray_would_run_it(tmp_path):
+    library("ray.data")
+    found = subprocess.run(
+        [sys.executable, "-c", WITH_RAY, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert found.stdout.splitlines() == ["code ran", "ours", "refused", "refused"], found.stderr

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from embedding import embed
+from embedding import STRANGE_KEYS, embed
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.indexing import InMemoryRecordManager, index
@@ -16,6 +16,7 @@ from langchain_tests.integration_tests.vectorstores import VectorStoreIntegratio
 
 import pcpq
 from pcpq.integrations.langchain import PCPQVectorStore
+from pcpq.where import WhereLimits
 
 
 class WordEmbeddings(Embeddings):
@@ -511,3 +512,40 @@ else:
     raise AssertionError("no ImportError")
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_keys_of_any_name_are_filtered_and_deleted_by(tmp_path):
+    held = {key: f"value of {key}" for key in STRANGE_KEYS}
+    with PCPQVectorStore(WordEmbeddings(), tmp_path / "store") as store:
+        store.add_texts(TEXTS[:1], [held], ids=["one"])
+        store.add_texts(TEXTS[1:2], [dict.fromkeys(STRANGE_KEYS, "x")], ids=["other"])
+        for key in STRANGE_KEYS:
+            if key.startswith("$"):  # an operator
+                continue
+            assert ids_of(store.similarity_search("music", filter={key: held[key]})) == ["one"], key
+        for key in ("__PCPQ_ROW", "a.b", 'a"b', "\U0001f600", "select", "A"):
+            quoted = key.replace('"', '""')
+            assert ids_of(store.similarity_search("music", where=f"\"{quoted}\" = 'value of {key}'")) == ["one"]
+        assert store.get_by_ids(["one"])[0].metadata == held
+        store.delete(filter={"__PCPQ_ROW": held["__PCPQ_ROW"]})
+        assert ids_of(store.similarity_search("music")) == ["other"]
+    with PCPQVectorStore(WordEmbeddings(), tmp_path / "store") as store:
+        store.add_texts(TEXTS[:1], [held], ids=["again"])
+        assert ids_of(store.similarity_search("music", filter={"a": held["a"]})) == ["again"]
+
+
+def test_limits_of_conditions_are_those_of_the_store(store):
+    short = PCPQVectorStore(WordEmbeddings(), where_limits=WhereLimits(length=10))
+    short.add_texts(TEXTS, METADATA, ids=IDS)
+    for use in (
+        lambda: short.similarity_search("music", where="year BETWEEN 2000 AND 2010"),
+        lambda: short.similarity_search("music", where="year BETWEEN 2000 AND 2010", filter={"kind": "music"}),
+        lambda: short.delete(where="year BETWEEN 2000 AND 2010"),
+    ):
+        with pytest.raises(ValueError, match="length of 10"):
+            use()
+    assert ids_of(short.similarity_search("music", where="year > 2020.", where_limits=WhereLimits())) == ["d"]
+    with pytest.raises(ValueError, match="surrogate"):
+        store.similarity_search("music", where="kind = '\ud800'", filter={"kind": "music"})
+    with pytest.raises(ValueError, match=r"pcpq\.WhereLimits"):
+        PCPQVectorStore(WordEmbeddings(), where_limits=5)

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
-from embedding import embed
+from embedding import STRANGE_KEYS, embed
 from llama_index.core import MockEmbedding, StorageContext, VectorStoreIndex, load_index_from_storage
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.schema import (
@@ -35,9 +35,9 @@ from llama_index.core.vector_stores.types import (
 from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 
 import pcpq
-from pcpq.attributes import matching
 from pcpq.integrations.langchain import PCPQVectorStore as LangChainStore
 from pcpq.integrations.llama_index import PCPQVectorStore, condition_of
+from pcpq.where import WhereLimits, matching
 
 
 class WordEmbedding(BaseEmbedding):
@@ -237,7 +237,7 @@ def test_every_operator_means_what_llama_index_says(operator):
 
     for value in CASES[operator]:
         wanted = only("k", operator, value)
-        found = set(matching(TABLE, condition_of(wanted)).tolist())
+        found = set(matching(TABLE.schema, condition_of(wanted), None, TABLE.select).tolist())
         expected = {place for place, row in enumerate(ROWS) if holds(row, wanted)}
         assert found == expected, (value, [ROWS[place] for place in found ^ expected])
 
@@ -519,3 +519,30 @@ else:
     raise AssertionError("no ImportError")
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_keys_of_any_name_are_filtered_and_deleted_by(tmp_path):
+    held = {key: f"value of {key}" for key in STRANGE_KEYS}
+    with PCPQVectorStore(tmp_path / "store") as store:
+        for some_id, metadata in (("one", held), ("other", dict.fromkeys(STRANGE_KEYS, "x"))):
+            text = "guitar music"
+            store.add([TextNode(id_=some_id, text=text, metadata=metadata, embedding=embed(text).tolist())])
+        for key in STRANGE_KEYS:
+            filters = only(key, FilterOperator.EQ, held[key])
+            assert store.query(ask("music", filters=filters)).ids == ["one"], key
+            assert [node.node_id for node in store.get_nodes(filters=filters)] == ["one"]
+        assert store.get_nodes(["one"])[0].metadata == held
+        store.delete_nodes(filters=only("__PCPQ_ROW", FilterOperator.EQ, held["__PCPQ_ROW"]))
+        assert store.query(ask("music")).ids == ["other"]
+
+
+def test_limits_of_conditions_are_those_of_the_store(store):
+    short = PCPQVectorStore(where_limits=WhereLimits(length=10))
+    short.add(nodes())
+    with pytest.raises(ValueError, match="length of 10"):
+        short.query(ask("music"), where="year BETWEEN 2000 AND 2010")
+    with pytest.raises(ValueError, match="length of 10"):
+        short.get_nodes(filters=only("kind", FilterOperator.EQ, "music"))
+    with pytest.raises(ValueError, match="length of 3"):
+        store.query(ask("music"), where="year > 2000", where_limits=WhereLimits(length=3))
+    assert short.query(ask("music"), where="year > 2000", where_limits=WhereLimits()).ids[0] == "d"

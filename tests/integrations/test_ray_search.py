@@ -115,6 +115,8 @@ def test_wrong_questions_get_the_errors_of_one_index(sharded, saved, queries):
         (queries, {"probes": 3, "target_recall": 0.9}),
         (queries, {"filter": ["a"]}),
         (queries, {"where": "month = 3"}),
+        (queries, {"where": "getenv('HOME') = ''"}),
+        (queries, {"where": "year = 2000", "where_limits": pcpq.WhereLimits(length=3)}),
         (queries * np.nan, {}),
     ):
         with pytest.raises(ValueError) as expected:  # noqa: PT011
@@ -124,6 +126,27 @@ def test_wrong_questions_get_the_errors_of_one_index(sharded, saved, queries):
         assert str(found.value) == str(expected.value)
     with pytest.raises(ValueError, match="min_score"):
         sharded.search_range(queries, max_distance=3.0)
+
+
+def test_conditions_see_rows_that_are_there_and_allowed(cluster, vectors, queries, tmp_path):
+    words = np.full(3000, "1")
+    words[[3, 5, 7, 11, 2000]] = "secret"
+    index = pcpq.build(vectors[:2500], metric="dot", attributes={"word": words[:2500]})
+    index.add(vectors[2500:3000], attributes={"word": words[2500:]})
+    index.remove([3, 5])
+    index.save(tmp_path / "index")
+    settings = {"where": "CAST(word AS INTEGER) = 1", "k": 5}
+    with ShardedIndex.open(tmp_path / "index", shards=3, num_cpus=SHARE) as sharded:
+        for more in ({"exclude": [7, 11, 2000]}, {"filter": np.r_[0:7, 2300:2900]}):
+            same(sharded.search(queries, **settings, **more), index.search(queries, **settings, **more))
+            some = {"min_score": 5.0, "where": settings["where"], **more}
+            same(sharded.search_range(queries[:5], **some), index.search_range(queries[:5], **some))
+        for more in ({}, {"exclude": [7, 11]}, {"filter": [2000]}):
+            with pytest.raises(ValueError, match="failed on a row") as raised:
+                sharded.search(queries, **settings, **more)
+            assert "secret" not in str(raised.value)
+        with pytest.raises(TimeoutError, match="seconds of where_limits"):
+            sharded.search(queries, where="word = '1'", where_limits=pcpq.WhereLimits(seconds=1e-6))
 
 
 def test_words_come_back_as_words(cluster, vectors, queries, tmp_path):

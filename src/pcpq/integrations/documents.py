@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.arrays import Float32Array
-from pcpq.attributes import NEEDED, arrow
+from pcpq.attributes import arrow
+from pcpq.condition import refusal
 from pcpq.errors import LockedError
 from pcpq.index import Index
 from pcpq.integrations.conditions import METADATA, both
@@ -21,6 +22,7 @@ from pcpq.integrations.metadata import NODE, TEXT, columns_there, table_of
 from pcpq.opening import open_index
 from pcpq.recall import FEW
 from pcpq.storage.manifest import MANIFEST, is_ours
+from pcpq.where import WhereLimits, checked_limits, duck, refuse_text
 
 # So many times as many documents as lists were learned from, and they are learned anew.
 GROWN = 2
@@ -43,6 +45,7 @@ class Documents:
     path : of the directory; None: in memory
     metric, keep : as in Index; None: what the directory has, or "cosine" and "int16"
     mode : "a": the directory is made if it is not there, and every change is committed. "r": others write it
+    where_limits : what conditions on metadata may take; None: pcpq.WhereLimits()
 
     Up to 2,000 documents are all compared with a query. With more, lists are learned anew whenever there are
     twice as many documents as they were learned from; searches go on meanwhile.
@@ -55,11 +58,13 @@ class Documents:
         metric: str | None = None,
         keep: str | None = None,
         mode: str = "a",
+        where_limits: WhereLimits | None = None,
     ) -> None:
         require_attributes()
         if mode not in ("r", "a") or (mode == "r" and path is None):
             raise ValueError(f"mode is {mode!r} and path is {path!r}; expected mode 'a', or 'r' and a path")
         self.path, self.mode = None if path is None else Path(path), mode
+        self.where_limits = checked_limits(where_limits)
         self.metric, self.keep = metric or "cosine", keep or "int16"
         Index(metric=self.metric, keep=self.keep)  # refuses what is none
         self.index: Index | None = None  # until there is a document to learn from
@@ -210,7 +215,8 @@ class Documents:
         options : of Index.search
         """
         self._refuse_closed()
-        index, condition = self.index, together(conditions, where)
+        options = {"where_limits": self.where_limits} | options
+        index, condition = self.index, together(conditions, where, options["where_limits"])
         if index is None:
             return []
         if isinstance(k, int):
@@ -250,12 +256,13 @@ class Documents:
     ) -> list[str]:
         """The ids of all documents, or of some, that conditions hold for."""
         self._refuse_closed()
-        index, condition = self.index, together(conditions, where)
+        index, condition = self.index, together(conditions, where, self.where_limits)
         if index is None or len(index) == 0:
             return []
         # Any query finds all of them if it asks for as many as there are.
         query = np.ones(index.stats()["dimensions"], np.float32)
-        found = index.search(query, len(index), filter=ids, where=condition).ids
+        limits = self.where_limits
+        found = index.search(query, len(index), filter=ids, where=condition, where_limits=limits).ids
         return [some_id for some_id in found if isinstance(some_id, str)]
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -279,10 +286,7 @@ class Documents:
 def require_attributes() -> None:
     """An ImportError that says how to get what texts and conditions need."""
     arrow()
-    try:
-        import duckdb  # noqa: F401
-    except ImportError as error:
-        raise ImportError(NEEDED) from error
+    duck()
 
 
 def is_free(path: Path) -> bool:
@@ -298,23 +302,23 @@ def is_free(path: Path) -> bool:
     return MANIFEST not in names
 
 
-def together(conditions: Iterable[str], where: str | None) -> str | None:
+def together(conditions: Iterable[str], where: str | None, limits: WhereLimits | None) -> str | None:
     """All conditions as one; None for none."""
     found = list(conditions)
     if where is None or not found:
         return both(found) if found else where
-    require_expression(where)
+    require_expression(where, checked_limits(limits))
     return both([*found, f"({where}\n)"])  # a comment ends with its line
 
 
-def require_expression(where: str) -> None:
+def require_expression(where: str, limits: WhereLimits) -> None:
     """A ValueError unless it is an expression by itself: in parentheses, what is none might become one."""
-    import duckdb
-
+    duckdb = duck()
+    refuse_text(where, limits)
     try:
         duckdb.SQLExpression(where)
-    except (duckdb.Error, TypeError) as error:
-        raise ValueError(f"where is {where!r}: {str(error).splitlines()[0]}") from error
+    except duckdb.Error as error:
+        raise refusal(where, str(error).splitlines()[0]) from error
 
 
 def of_those_there(index: Index, ids: list[str], get: Callable[[Any], Any]) -> tuple[list[str], Any]:

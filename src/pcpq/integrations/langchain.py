@@ -11,6 +11,7 @@ from uuid import uuid4
 from pcpq.index import Index
 from pcpq.integrations import conditions
 from pcpq.integrations.documents import Documents, Row, relevance_of
+from pcpq.where import WhereLimits
 
 try:
     from langchain_core.documents import Document
@@ -35,6 +36,7 @@ class PCPQVectorStore(VectorStore):
     keep : the precision in which vectors are kept: "int8", "int16", "float16" or "float32"; None: as metric,
         "int16" if it is new
     mode : "a", one process at a time can; "r": to search what another process writes, see `refresh`
+    where_limits : seconds, memory and threads that filters and conditions may take; None: pcpq.WhereLimits()
     relevance_score_fn : makes relevances from 0 to 1 of scores; None: by the metric
 
     Searches take `filter`, a dict as {"year": {"$gt": 2020}, "lang": "en"}; `where`, a condition in SQL on
@@ -53,9 +55,10 @@ class PCPQVectorStore(VectorStore):
         keep: str | None = None,
         mode: str = "a",
         relevance_score_fn: Callable[[float], float] | None = None,
+        where_limits: WhereLimits | None = None,
     ) -> None:
         self._embedding = embedding
-        self._documents = Documents(path, metric=metric, keep=keep, mode=mode)
+        self._documents = Documents(path, metric=metric, keep=keep, mode=mode, where_limits=where_limits)
         self._relevance = relevance_score_fn
 
     @classmethod

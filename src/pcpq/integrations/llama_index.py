@@ -12,6 +12,7 @@ from typing import Any
 from pcpq.index import Index
 from pcpq.integrations import conditions
 from pcpq.integrations.documents import Documents, Row, is_free, relevance_of
+from pcpq.where import WhereLimits
 
 try:
     from fsspec import AbstractFileSystem
@@ -52,6 +53,7 @@ class PCPQVectorStore(BasePydanticVectorStore):
     keep : the precision in which vectors are kept: "int8", "int16", "float16" or "float32"; None: as metric,
         "int16" if it is new
     mode : "a", one process at a time can; "r": to search what another process writes, see `refresh`
+    where_limits : seconds, memory and threads that filters and conditions may take; None: pcpq.WhereLimits()
 
     Up to 2,000 nodes are all compared with a query. With more, the index learns anew whenever their number has
     doubled.
@@ -71,9 +73,10 @@ class PCPQVectorStore(BasePydanticVectorStore):
         metric: str | None = None,
         keep: str | None = None,
         mode: str = "a",
+        where_limits: WhereLimits | None = None,
         **kwargs: Any,
     ) -> None:
-        documents = Documents(path, metric=metric, keep=keep, mode=mode)
+        documents = Documents(path, metric=metric, keep=keep, mode=mode, where_limits=where_limits)
         kwargs |= {"path": None if path is None else os.fspath(path), "mode": mode}
         kwargs |= {"metric": documents.metric, "keep": documents.keep}
         super().__init__(**kwargs)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pcpq.attributes import arrow
+from pcpq.attributes import arrow, problem_of_names
 from pcpq.index import Index
 from pcpq.integrations.conditions import METADATA
 
@@ -85,7 +85,9 @@ def kind_of_new(key: str, values: Sequence[Any], columns: Mapping[str, type]) ->
 
 def is_name(key: str) -> bool:
     """Whether a column can be called so; SQL does not tell capitals from small letters."""
-    return key != "" and "\0" not in key and key.casefold() not in (TEXT, METADATA, NODE)
+    if key == "" or problem_of_names([key]):
+        return False
+    return key.casefold() not in (TEXT, METADATA, NODE)
 
 
 def kind_of(value: Any) -> type | None:

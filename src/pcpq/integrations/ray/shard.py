@@ -27,6 +27,7 @@ from pcpq.storage.manifest import Manifest, check_of, read_manifest
 from pcpq.storage.store import Store
 from pcpq.trained import Trained
 from pcpq.tuning import measure_index
+from pcpq.where import WhereLimits
 
 # Queries of a call that does not wait for its turn.
 FEW_QUERIES = 64
@@ -46,6 +47,7 @@ class Filter(NamedTuple):
     key: str
     content: Any  # a list of one reference to (filter, exclude): not sent unless wanted
     where: str | None
+    limits: WhereLimits | None = None
 
 
 class Request(NamedTuple):
@@ -206,25 +208,27 @@ class Shard:
         known = held.filters.get(wanted.key)
         if known is None:
             only, refused = ray.get(wanted.content[0])
-            known = tuple(self._filtered(held, only, refused, wanted.where))
+            known = tuple(self._filtered(held, only, refused, wanted))
             held.filters[wanted.key] = known
             if len(held.filters) > MOST_FILTERS:
                 held.filters.popitem(last=False)
         return known
 
-    def _filtered(self, held: Loaded, only: Any, refused: Any, where: str | None) -> list[Allowed]:
-        matching = [None] * len(held.parts) if where is None else held.snapshot.matching(where)
-        found = []
-        for number, (part, rows) in enumerate(zip(held.parts, matching, strict=True)):
+    def _filtered(self, held: Loaded, only: Any, refused: Any, wanted: Filter) -> list[Allowed]:
+        """What filters leave, and of that, what a condition holds for: it sees rows of this shard only."""
+        masks = []
+        for number, part in enumerate(held.parts):
             mask = part.live
             if only is not None:
                 mask = mask & self._mask(held, number, only)
-            if rows is not None:
-                mask = mask & part.within(rows)
             if refused is not None:
                 mask = mask & ~self._mask(held, number, refused)
-            found.append(part.only(mask))
-        return found
+            masks.append(mask)
+        if wanted.where is not None:
+            rows = [part.rows_of_whole(mask) for part, mask in zip(held.parts, masks, strict=True)]
+            matching = held.snapshot.matching(wanted.where, rows, wanted.limits)
+            masks = [part.within(some) for part, some in zip(held.parts, matching, strict=True)]
+        return [part.only(mask) for part, mask in zip(held.parts, masks, strict=True)]
 
     def _mask(self, held: Loaded, number: int, ids: NDArray[Any]) -> NDArray[np.uint32]:
         """The rows of a part that have one of these ids, as far as they are here."""

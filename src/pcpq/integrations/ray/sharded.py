@@ -40,6 +40,7 @@ from pcpq.search import (
     range_bound,
     range_probes,
 )
+from pcpq.where import WhereLimits
 
 # Times that a query begins anew because a generation went away under it.
 MOST_TRIES = 10
@@ -164,16 +165,17 @@ class ShardedIndex:
         filter: Any = None,
         exclude: Any = None,
         where: str | None = None,
+        where_limits: WhereLimits | None = None,
         partial: bool = False,
     ) -> Any:
         """The k best vectors for each query, as Index.search has them.
 
-        Unless `partial`, a shard that is gone is a ShardLostError; if so, the answer is a PartialResult from
-        the others that names it.
+        Every shard evaluates a condition on its own rows, within `where_limits`. Unless `partial`, a shard that
+        is gone is a ShardLostError; if so, the answer is a PartialResult from the others that names it.
         """
         single = np.ndim(queries) == 1
         check_target(target_recall, probes)
-        wanted = self._filter(filter, exclude, where)
+        wanted = self._filter(filter, exclude, where, where_limits)
 
         def search(view: View) -> Any:
             if target_recall is not None and view.recall is None and len(view) > FEW:
@@ -199,9 +201,11 @@ class ShardedIndex:
         filter: Any = None,
         exclude: Any = None,
         where: str | None = None,
+        where_limits: WhereLimits | None = None,
     ) -> tuple[NDArray[np.int64], Float32Array, NDArray[Any]]:
         """All vectors in a range, as Index.search_range has them."""
-        bound, wanted = range_bound(self.metric, min_score, max_distance), self._filter(filter, exclude, where)
+        bound = range_bound(self.metric, min_score, max_distance)
+        wanted = self._filter(filter, exclude, where, where_limits)
 
         def search(view: View) -> Any:
             asked = ask(view.trained, queries)
@@ -325,7 +329,7 @@ class ShardedIndex:
             raise ValueError(f"{len(self._directories)} directories; open one of them to ask for its {method}")
         return self._on_one_generation(lambda view: view.ask_one(0, method, *arguments))
 
-    def _filter(self, only: Any, refused: Any, where: str | None) -> Filter | None:
+    def _filter(self, only: Any, refused: Any, where: str | None, limits: WhereLimits | None) -> Filter | None:
         """What is sent to shards; that of a Bitmap once."""
         if only is None and refused is None and where is None:
             return None
@@ -333,7 +337,7 @@ class ShardedIndex:
         kept = isinstance(only, Bitmap) and refused is None and where is None
         if kept and id(only) in self._filters and self._filters[id(only)][0] is only:
             return self._filters[id(only)][1]
-        made = Filter(uuid4().hex, [ray.put(content)], where)
+        made = Filter(uuid4().hex, [ray.put(content)], where, limits)
         if kept:
             self._filters[id(only)] = (only, made)
             if len(self._filters) > MOST_FILTERS:

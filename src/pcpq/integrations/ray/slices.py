@@ -19,7 +19,7 @@ from pcpq.packing import BLOCK, Blocks
 from pcpq.parallel import available_threads, map_threads
 from pcpq.rows import Spread
 from pcpq.scan import QUERIES_TOGETHER, Allowed, Segment
-from pcpq.snapshot import Part, Snapshot
+from pcpq.snapshot import Part, Snapshot, rows_in
 from pcpq.storage.objects import guard_of
 
 
@@ -129,7 +129,7 @@ class SlicedPart:
             guard=None,
             **columns,
         )
-        self.first, self.ids = first, own.ids
+        self.first, self.ids, self.rows_in_whole = first, own.ids, len(whole)
         guard = None
         if whole.guard is not None and last > first:
             checks = np.zeros(n_lists, np.uint32)
@@ -166,6 +166,12 @@ class SlicedPart:
         here = rows[(rows >= self.first) & (rows < self.first + len(self))]
         chosen[here - self.first] = True
         return self.segment.blocks.mask(chosen)
+
+    def rows_of_whole(self, mask: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """(n,) which rows of the whole segment a mask of this slice leaves."""
+        chosen = np.zeros(self.rows_in_whole, bool)
+        chosen[self.first : self.first + len(self)] = rows_in(self.segment.blocks, mask)
+        return chosen
 
     def having(self, numbers: NDArray[Any]) -> NDArray[np.uint32]:
         """The mask of rows with one of these numbers."""
