@@ -584,7 +584,12 @@ def main() -> int:
                     file.write(json.dumps(case) + "\n")
     print(f"seed {options.seed}, {counts.total()} cases: {dict(counts)}")
     if options.figures is not None:
-        figures = {"seed": options.seed, "seconds": options.seconds, "cases": counts.total(), "outcomes": counts}
+        figures = {
+            "seed": options.seed,
+            "seconds": options.seconds,
+            "cases": counts.total(),
+            "outcomes": counts,
+        }
         options.figures.write_text(json.dumps(figures))
     return int(any(kind not in FINE for kind in counts))
 

@@ -102,6 +102,8 @@ def read_manifest(directory: Path) -> Manifest:
     with reading(path):
         if check_of(content) != check:
             raise FormatError(f"{path}: does not match its checksum")
+        if not isinstance(content["parts"], list):
+            raise FormatError(f"{path}: parts are {content['parts']!r}, not a list")
         parts = tuple(
             StoredPart(
                 entry_of(part["segment"], "segment", path),
