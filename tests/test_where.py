@@ -241,7 +241,7 @@ def test_a_dictionary_of_words_is_not_told_either(where):
 
 
 def test_rows_that_are_gone_or_not_allowed_are_not_looked_at(vectors):
-    words = np.full(N, "1")
+    words = np.full(N, "1", object)
     words[[3, 5, 7, 11]] = SECRET
     index = pcpq.build(vectors[:2000], metric="dot", attributes={"word": words[:2000]})
     index.add(vectors[2000:], attributes={"word": words[2000:]})
@@ -274,7 +274,7 @@ def test_rows_that_are_gone_or_not_allowed_are_not_looked_at(vectors):
     ],
 )
 def test_words_of_rows_that_are_gone_are_not_looked_at_in_a_dictionary(vectors, wrapped, where):
-    words = np.full(N, "1")
+    words = np.full(N, "1", object)
     words[[3, 5]] = SECRET
     column = wrapped(pa.array(words).dictionary_encode())
     index = pcpq.build(vectors, metric="dot", attributes=pa.table({"word": column}))

@@ -129,7 +129,7 @@ def test_wrong_questions_get_the_errors_of_one_index(sharded, saved, queries):
 
 
 def test_conditions_see_rows_that_are_there_and_allowed(cluster, vectors, queries, tmp_path):
-    words = np.full(3000, "1")
+    words = np.full(3000, "1", object)
     words[[3, 5, 7, 11, 2000]] = "secret"
     index = pcpq.build(vectors[:2500], metric="dot", attributes={"word": words[:2500]})
     index.add(vectors[2500:3000], attributes={"word": words[2500:]})

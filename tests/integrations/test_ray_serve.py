@@ -226,7 +226,7 @@ def test_large_requests_without_a_length_are_refused(services):
     try:
         for _ in range(1000):
             connection.send(b"100000\r\n" + b" " * (1 << 20) + b"\r\n")
-    except ConnectionError:  # nobody listens to the rest
+    except ConnectionError:  # the rest is not read
         status = 413
     else:
         status = connection.getresponse().status
