@@ -35,7 +35,8 @@ KERNEL_TESTS = tests/test_kernels.py tests/test_clustering.py tests/test_encoder
                tests/test_checksum.py tests/test_golden.py tests/test_names.py tests/test_corruption.py \
                tests/test_hostile.py
 TORTURE_TESTS = tests/test_kills.py tests/test_faults.py tests/test_power_loss.py tests/test_corruption.py \
-                tests/test_storage.py tests/test_snapshot.py tests/test_locks.py tests/test_backup.py
+                tests/test_storage.py tests/test_snapshot.py tests/test_locks.py tests/test_backup.py \
+                tests/test_hostile.py tests/test_tables.py
 SANITIZERS = PYTHONPATH=$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
     LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)"
 SEED ?= 0

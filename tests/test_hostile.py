@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from forging import file_of, forge, load
-from test_storage import QUERIES, VECTORS, small_index
+from test_storage import KEEPS, METRICS, QUERIES, TORTURE, VECTORS, small_index
 
 import pcpq
 from pcpq.codebooks import Codebooks
@@ -22,7 +22,6 @@ sys.path.insert(0, str(Path(__file__).parent / "fuzz"))
 import fuzz_index as fuzz
 
 LISTS = [3, 8, 16, 32]
-KEEPS = [None, "int8", "int16", "float16", "float32"]
 QUANTIZERS = {
     "plain": pcpq.PQ(section_size=2, max_iterations=1, gain=False, bias=False),
     "scaled": pcpq.QPCPQ(section_size=2, max_iterations=1, gain=False, bias=False),
@@ -49,7 +48,7 @@ def test_every_case_that_ever_went_wrong_is_answered_or_refused(indexes):
 
 
 def test_some_forged_indexes_are_answered_or_refused(indexes):
-    assert failures(islice(fuzz.cases(0, indexes), 200), indexes) == []
+    assert failures(islice(fuzz.cases(0, indexes), 4000 if TORTURE else 150), indexes) == []
 
 
 def test_native_code_chooses_lists_by_any_float(indexes):
@@ -165,17 +164,19 @@ SIZES = {
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("keep", KEEPS)
-@pytest.mark.parametrize("metric", ["dot", "cosine", "euclidean"])
+@pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("size", SIZES)
 def test_every_index_that_can_be_built_can_be_opened(size, metric, keep, tmp_path):
     rows, built = SIZES[size](VECTORS[:150]), 0
-    for number, (name, quantizer) in enumerate(QUANTIZERS.items()):
-        own = "per_list" if (number + KEEPS.index(keep)) % 3 == 0 else "shared"
-        settings = {"quantizer": quantizer, "n_lists": 8, "codebooks": own, "rotation": "random"}
+    number = list(SIZES).index(size) + METRICS.index(metric) + KEEPS.index(keep)
+    names = list(QUANTIZERS) if TORTURE else [list(QUANTIZERS)[number % 3]]
+    for name in names:
+        own = "per_list" if number % 2 else "shared"
+        settings = {"quantizer": QUANTIZERS[name], "n_lists": 8, "codebooks": own, "rotation": "random"}
         try:
             index = pcpq.build(rows, metric=metric, keep=keep, threads=1, **settings)
         except ValueError as error:
-            assert "zero" in str(error) or "times the typical length" in str(error)  # noqa: PT017
+            assert "is zero" in str(error)  # noqa: PT017
             continue
         index.save(tmp_path / name)
         again = pcpq.open(tmp_path / name)
@@ -185,7 +186,7 @@ def test_every_index_that_can_be_built_can_be_opened(size, metric, keep, tmp_pat
         assert np.array_equal(wanted.scores, found.scores, equal_nan=True)
         built += 1
     # Where directions count, zero has none.
-    assert built == len(QUANTIZERS) or (size in ("zeros", "tiny float64") and metric == "cosine")
+    assert built == len(names) or (size in ("zeros", "tiny float64") and metric == "cosine")
 
 
 # Ids
@@ -314,10 +315,10 @@ def test_scores_of_unpacked_codes_may_be_any_float(value, simd_level):
 # Queries
 
 
-@pytest.mark.parametrize("keep", KEEPS)
 @pytest.mark.parametrize("coding", QUANTIZERS)
 @pytest.mark.parametrize("n_lists", LISTS)
-def test_queries_that_another_thread_spoils_find_ids_of_the_index(n_lists, coding, keep, simd_level):
+def test_queries_that_another_thread_spoils_find_ids_of_the_index(n_lists, coding, simd_level):
+    keep = KEEPS[(LISTS.index(n_lists) + list(QUANTIZERS).index(coding)) % len(KEEPS)]
     index = small_index(n_lists=n_lists, quantizer=QUANTIZERS[coding], keep=keep)
     index.add(VECTORS)
     part = index._state.snapshot.parts[0]
