@@ -262,6 +262,7 @@ class Index:
         Parameters
         ----------
         queries : (n, d) or (d,) floats
+        k : results a query; where there are fewer vectors, the rest is filled up with -1, up to 2 GiB in all
         target_recall : the share of the true k best to find, from which probes and rerank follow; None: 0.95
         probes : lists to scan, instead; where nothing was measured (see tune), a twentieth
         rerank : candidates to judge, at least k; where target_recall does not say, None is 100 or 10 k
