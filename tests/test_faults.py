@@ -529,7 +529,7 @@ except OSError as error:
 def test_an_opening_that_fails_leaves_no_lock(mode, number, before, tmp_path, monkeypatch):
     path = tmp_path / "index"
     shutil.copytree(before, path)
-    old, there = answers(pcpq.open(path), IDS), files(path)
+    old, there, failures = answers(pcpq.open(path), IDS), files(path), 0
     for at in itertools.count():
         faulty = FaultyOs("open", at, failing(number))
         with monkeypatch.context() as patch:
@@ -537,11 +537,11 @@ def test_an_opening_that_fails_leaves_no_lock(mode, number, before, tmp_path, mo
             failed = fails(lambda: pcpq.open(path, mode=mode).close(), failing)
         if not faulty.struck:
             break
-        assert failed
+        failures += failed  # not if only files that are not needed could not be looked for
         with pcpq.open(path, mode="a") as writer:
             assert answers(writer, IDS) == old
         assert files(path) == there
-    assert at >= 3
+    assert failures >= max(3, at - 1)
 
 
 @pytest.mark.parametrize("most", [1, 7, 4096])

@@ -336,12 +336,12 @@ for line in sys.stdin:
         assert reader.stdout.readline() == "ready\n"
         assert say(reader, "search") == "found"
         os.truncate(segment, 100)
-        time.sleep(2 * storage_store.SIZES_EVERY)
+        time.sleep(2 * storage_files.SIZES_EVERY)
         said = say(reader, "search")
         assert said.startswith(str(segment))
         assert f"has 100 bytes, it had {len(content)} when it was opened" in said
         segment.write_bytes(content)
-        time.sleep(2 * storage_store.SIZES_EVERY)
+        time.sleep(2 * storage_files.SIZES_EVERY)
         assert say(reader, "search") == "found"
 
 
@@ -385,8 +385,9 @@ def test_verify_names_a_file_that_was_replaced_or_removed(saved):
 
 def test_two_indexes_of_a_process_share_their_maps(saved):
     first, second = pcpq.open(saved), pcpq.open(saved)
-    there = [mapped for mapped in storage_files.mapped_files.values() if mapped.path.parent == saved]
-    assert len(there) == len(files(saved, "segment-")) + len(files(saved, "trained-"))
+    paths = [saved / name for name in files(saved) if name.startswith(("segment-", "trained-"))]
+    assert all(storage_files.already_mapped(path) is not None for path in paths)
+    assert set(first._maps._paths) == set(second._maps._paths)
     expected = answers(first, IDS)
     first.close()
     assert answers(second, IDS) == expected

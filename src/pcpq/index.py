@@ -29,7 +29,7 @@ from pcpq.search import range_bound as bound_of
 from pcpq.snapshot import Snapshot
 from pcpq.state import State
 from pcpq.storage.backup import back_up
-from pcpq.storage.files import reading
+from pcpq.storage.files import Maps, reading
 from pcpq.storage.manifest import MANIFEST, Manifest
 from pcpq.storage.objects import quantizer_of, quantizer_settings
 from pcpq.storage.store import Store
@@ -80,6 +80,8 @@ class Index:
         self.seed = whole_number("seed", seed, 0, (1 << 63) - 1)
         self._state: State | None = None
         self._store: Store | None = None
+        self._maps: Maps | None = None  # of the store, or of that of the index that this one is a copy of
+        self._committed: tuple[Manifest, Snapshot] | None = None  # the snapshot keeps its files
 
     def fit(self, vectors: Any, *, expected: int | None = None, threads: int | None = None) -> Index:
         """Learn lists and codes from a sample of the vectors; `expected` is how many will be added."""
@@ -190,16 +192,23 @@ class Index:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a directory; an index that is there already is replaced, whole or not at all."""
         state, settings = self._fitted(), self._settings()
-        store = Store.create(Path(path))
-        try:
-            state.store(store, settings, adopt=False)
-        finally:
-            store.close()
+        store = Store.create(Path(path).absolute())
+        with store.telling_what_is_there():
+            try:
+                state.store(store, settings, adopt=False)
+                store.tidy()
+            finally:
+                store.close()
 
     def commit(self) -> None:
         """Make all that was done since the last commit last; readers see it when they open or refresh."""
         store = self._writable_store()
-        self._fitted().store(store, self._settings(), adopt=True)
+        with store.telling_what_is_there():
+            stored = self._fitted().store(store, self._settings(), adopt=True)
+            if store.manifest is not None:
+                self._committed = store.manifest, stored
+            del stored
+            store.tidy()  # now that what was committed before is not held any more
 
     def backup(self, path: str | os.PathLike[str], *, copy: bool = False) -> None:
         """Make another directory an index of what was last committed, while searches and changes go on.
@@ -208,34 +217,35 @@ class Index:
         elsewhere, and where `copy` asks for them.
         """
         self._fitted()
-        store = self._store
-        if store is None or store.manifest is None:
+        committed = self._committed
+        if self._store is None or committed is None:
             raise ValueError("this index is in memory only: save it")
-        back_up(store.directory, store.manifest, Path(path), copy)
+        back_up(self._store.directory, committed[0], Path(path).absolute(), copy)
 
     def refresh(self) -> bool:
         """Go on to the newest generation on disk; whether there was one."""
         store = self._store
         if store is None or store.lock is not None:
             raise ValueError("only an index that was opened for reading has anything to refresh from")
-        before = store.manifest
-        manifest, snapshot = store.load()
-        if before is not None and manifest.generation == before.generation:
-            return False
-        self._show(store, manifest, snapshot)
+        with self._fitted().writing:
+            manifest, snapshot = store.load()
+            if self._committed is not None and manifest == self._committed[0]:
+                return False
+            self._show(store, manifest, snapshot)
         return True
 
     def verify(self) -> None:
         """Read all files again and compare them with their checksums; a FormatError names what differs."""
         self._fitted()
-        if self._store is not None:
-            self._store.verify()
+        committed = self._committed  # held until the end: a commit or refresh may replace it meanwhile
+        if self._store is not None and committed is not None:
+            self._store.verify(committed[0])
 
     def close(self) -> None:
         """Let others write, after a commit that is under way; what was not committed is gone."""
         if self._store is not None:
             self._store.close()
-            self._state = None
+            self._state = self._committed = None
 
     def __enter__(self) -> Index:
         return self
@@ -274,14 +284,20 @@ class Index:
         threads : None: every CPU of the process, one for a single query
         """
         state = self._measured(target_recall, probes, threads)
-        if filter is None and exclude is None and where is None and state.kind == "int":
-            found = find_one(state.snapshot, queries, k, probes, rerank, target_recall)
+        snapshot = state.snapshot  # once: a refresh may replace it by one with ids of another kind
+        if (
+            filter is None
+            and exclude is None
+            and where is None
+            and state.kind == "int"
+            and not snapshot.of_words
+        ):
+            found = find_one(snapshot, queries, k, probes, rerank, target_recall)
             if found is not None:
                 return found
         queries = as_array(queries, "queries")
         single = queries.ndim == 1
         threads = 1 if single and threads is None else threads
-        snapshot = state.snapshot
         asked = ask(snapshot.trained, queries)
         filters = (filter, exclude, where, threads, where_limits)
         plan = make_plan(snapshot, k, probes, rerank, target_recall, *filters)
@@ -347,15 +363,22 @@ class Index:
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickles and copies, which then go their own ways."""
-        return vars(self) | {"_state": copy(self._state), "_store": None}
+        own = {"_state": copy(self._state), "_store": None, "_maps": None, "_committed": None}
+        return vars(self) | own
+
+    def __copy__(self) -> Index:
+        """Shares what is mapped."""
+        new = Index.__new__(Index)
+        vars(new).update(self.__getstate__() | {"_maps": self._maps})
+        return new
 
     def _fitted(self) -> State:
         if self._state is None and self._store is not None:
             raise ValueError(f"this index is closed; open {self._store.directory} again")
         if self._state is None:
             raise NotFittedError("this Index is not fitted: call fit first, or use pcpq.build")
-        if self._store is not None:
-            self._store.refuse_changed_files()
+        if self._maps is not None:
+            self._maps.refuse_changed_sizes()
         return self._state
 
     def _insert(
@@ -397,7 +420,8 @@ class Index:
             chosen = settings.pop("chosen", None)
             if settings.get("quantizer") is not None:
                 settings["quantizer"] = quantizer_of(settings["quantizer"], path)
-            vars(self).update(vars(Index(**settings)) | {"_store": store, "_state": self._state})
+            known = {"_store": store, "_maps": store.maps, "_state": self._state, "_committed": self._committed}
+            vars(self).update(vars(Index(**settings)) | known)
             self.chosen = None if chosen is None else str(chosen)
             if (self.metric, self.keep) != (trained.metric, trained.keep):
                 raise FormatError(
@@ -405,7 +429,7 @@ class Index:
                 )
         state = self._state or State(trained)
         state.show(snapshot, manifest.kind, manifest.next_id)
-        self._state = state
+        self._state, self._committed = state, (manifest, snapshot)
 
     def _settings(self) -> dict[str, Any]:
         names = ("metric", "n_lists", "rotation", "codebooks", "keep", "seed", "chosen")
@@ -414,5 +438,5 @@ class Index:
 
 
 def as_given(kind: str | None, snapshot: Snapshot, ids: Ids) -> NDArray[Any]:
-    """Numbers that a search found, or their words."""
-    return snapshot.words(ids) if kind == "str" else ids
+    """Numbers that a search found, or their words; `kind` is that of an index without vectors."""
+    return snapshot.words(ids) if (snapshot.of_words if snapshot.parts else kind == "str") else ids

@@ -102,7 +102,7 @@ def open_index(path: str | os.PathLike[str], mode: str = "r") -> Index:
     """
     if mode not in ("r", "a"):
         raise ValueError(f"mode is {mode!r}; expected 'r' or 'a'")
-    directory = Path(path)
+    directory = Path(path).absolute()
     store = Store.writable(directory) if mode == "a" else Store(directory)
     try:
         index = Index(metric="dot")  # whatever: the manifest says

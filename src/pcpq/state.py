@@ -109,12 +109,13 @@ class State:
             self.kind, self.next_id = kind, next_id
             self.snapshot = snapshot
 
-    def store(self, store: Store, settings: dict[str, Any], adopt: bool) -> None:
+    def store(self, store: Store, settings: dict[str, Any], adopt: bool) -> Snapshot:
         """Commit what there is to a store; if asked, go on with the files instead of what is in memory."""
         with self.writing:
             stored = store.commit(self.snapshot, settings, self.kind, self.next_id, reopen=adopt)
             if stored is not None:
                 self.snapshot = stored
+            return self.snapshot
 
     def compact(self) -> None:
         """Make everything one part, after what is being merged already."""

@@ -11,7 +11,7 @@ from uuid import uuid4
 from pcpq.errors import FormatError
 from pcpq.storage.files import directory_sync, open_plain, replace_file, write_new
 from pcpq.storage.manifest import MANIFEST, Manifest
-from pcpq.storage.store import Store
+from pcpq.storage.store import Store, add_note
 
 COPIED_AT_ONCE = 1 << 22
 
@@ -29,15 +29,15 @@ def back_up(directory: Path, manifest: Manifest, target: Path, copy: bool) -> No
         if store.manifest is not None:
             raise FileExistsError(f"{target} is an index already; back up to a new directory")
         store.empty()  # of a backup that was interrupted
-        try:
-            _fill(directory, manifest, target, copy)
-        except BaseException:
-            if not (target / MANIFEST).exists():
-                store.empty()
-            raise
+        _fill(directory, manifest, target, copy)
+    except BaseException as error:
+        if store.manifest is None and (target / MANIFEST).exists():
+            add_note(error, f"the backup {target} is there")
+        elif store.manifest is None:
+            store.empty()
+        raise
     finally:
         store.close()
-    Store(target).load()  # every header, and every size
 
 
 def _fill(directory: Path, manifest: Manifest, target: Path, copy: bool) -> None:
@@ -47,6 +47,7 @@ def _fill(directory: Path, manifest: Manifest, target: Path, copy: bool) -> None
                 _place(directory / name, target / name, copy)
             except FileNotFoundError as error:
                 raise FormatError(f"{directory / name}: is missing") from error
+        Store(target).check(manifest)
         new_manifest = target / f"manifest-{uuid4().hex}"
         write_new(new_manifest, [manifest.text()])
         sync()

@@ -11,11 +11,12 @@ import secrets
 import socket
 import stat
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 import numpy as np
 
@@ -37,25 +38,47 @@ from pcpq.storage.system import (
 
 logger = logging.getLogger(__name__)
 LOCK = "lock"
+# Seconds between two looks at the sizes of mapped files.
+SIZES_EVERY = 0.05
 # What a manifest or the header of a file may take: read before anything is known of it.
 MOST_TEXT = 1 << 26
 
 
 def write_new(path: Path, chunks: Iterable[Any]) -> None:
     """Write a file that is not there yet and wait until the disk has it; on failure nothing is left of it."""
+    process = os.getpid()
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | PLAIN, 0o666)
     try:
+        being_written.add(descriptor)
         try:
             for chunk in chunks:
                 left = memoryview(chunk)
                 while left.nbytes:
+                    if descriptor not in being_written:
+                        raise OSError(f"{path} is being written by the process that this one was forked from")
                     left = left[os.write(descriptor, left) :]
             os.fsync(descriptor)
         finally:
-            os.close(descriptor)
+            if descriptor in being_written:  # not in a forked process
+                being_written.discard(descriptor)
+                os.close(descriptor)
     except BaseException:
-        remove_if_there(path)
+        if os.getpid() == process:
+            remove_if_there(path)
         raise
+
+
+# Descriptors. A process that a signal handler forks closes them: its parent writes, not it.
+being_written: set[int] = set()
+
+
+def _leave_writing_to_parent() -> None:
+    while being_written:
+        os.close(being_written.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_writing_to_parent)
 
 
 def replace_file(path: Path, new: Path) -> None:
@@ -210,31 +233,30 @@ class OpenFile:
 class MappedFile(mmap.mmap):
     """The bytes of a file, read when they are wanted; marked as being read as long as this object lives."""
 
-    path: Path
     file: OpenFile
 
     @classmethod
-    def of(cls, file: OpenFile, path: Path, size: int) -> MappedFile:
+    def of(cls, file: OpenFile, size: int) -> MappedFile:
         """Map an open file."""
         # Without a second descriptor where Python can: that of `file` keeps the mark.
         untracked: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
         mapped = cls(file.descriptor, size, access=mmap.ACCESS_READ, **untracked)
-        mapped.path, mapped.file = path, file
+        mapped.file = file
         return mapped
 
-    def refuse_changed_size(self) -> None:
+    def refuse_changed_size(self, path: Path) -> None:
         """A FormatError if the file was cut or grew: to read what is gone would end the process (SIGBUS)."""
         size = os.fstat(self.file.descriptor).st_size
         if size != len(self):
-            raise FormatError(f"{self.path}: has {size} bytes, it had {len(self)} when it was opened")
+            raise FormatError(f"{path}: has {size} bytes, it had {len(self)} when it was opened")
 
-    def refuse_replaced(self) -> None:
+    def refuse_replaced(self, path: Path) -> None:
         """A FormatError if another file has its name now."""
         ours = os.fstat(self.file.descriptor)
         with contextlib.suppress(FileNotFoundError):  # of an older generation, which is still being read
-            there = os.lstat(self.path)
+            there = os.lstat(path)
             if (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
-                raise FormatError(f"{self.path}: was replaced after it was opened; open the index again")
+                raise FormatError(f"{path}: was replaced after it was opened; open the index again")
 
 
 # By device and inode. A file is mapped once in a process: where locks are those of a process (NFS), to close a
@@ -259,6 +281,35 @@ def already_mapped(path: Path) -> MappedFile | None:
     return mapped_files.get((there.st_dev, there.st_ino)) if stat.S_ISREG(there.st_mode) else None
 
 
+class Maps:
+    """The files that one index has mapped, by the names that it knows them by: links share a map."""
+
+    def __init__(self) -> None:
+        self._paths: WeakKeyDictionary[MappedFile, Path] = WeakKeyDictionary()
+        self._looked_at = 0.0
+
+    def add(self, paths: Iterable[Path]) -> None:
+        """Files that are mapped now."""
+        for path in paths:
+            with contextlib.suppress(FileNotFoundError):
+                mapped = already_mapped(path)
+                if mapped is not None:
+                    self._paths[mapped] = path
+
+    def refuse_changed_sizes(self) -> None:
+        """A FormatError if a file was cut or grew: cheap enough to be asked before every search."""
+        now = time.monotonic()
+        if now - self._looked_at > SIZES_EVERY:
+            for mapped, path in list(self._paths.items()):
+                mapped.refuse_changed_size(path)
+            self._looked_at = now
+
+    def refuse_replaced(self) -> None:
+        """A FormatError if another file has the name of one of these."""
+        for mapped, path in list(self._paths.items()):
+            mapped.refuse_replaced(path)
+
+
 def _map_anew(path: Path, size: int) -> MappedFile:
     file = OpenFile(open_plain(path))
     there = os.fstat(file.descriptor)
@@ -268,7 +319,7 @@ def _map_anew(path: Path, size: int) -> MappedFile:
     if problem is not None:
         # The map stays readable even if the file is removed, except on NFS.
         logger.warning("%s is read without a shared lock: %s", path, problem)
-    mapped = mapped_files[there.st_dev, there.st_ino] = MappedFile.of(file, path, size)
+    mapped = mapped_files[there.st_dev, there.st_ino] = MappedFile.of(file, size)
     return mapped
 
 
@@ -305,10 +356,10 @@ class WriterLock:
 
     def __init__(self, directory: Path) -> None:
         self.path, self._process = directory / LOCK, os.getpid()
-        self._descriptor: int | None = os.open(
-            self.path, os.O_RDWR | os.O_CREAT | PLAIN | NO_LINK | NO_WAITING, 0o666
-        )
+        self._descriptor: int | None = None
         held_locks.add(self)
+        with opening_lock:
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | PLAIN | NO_LINK | NO_WAITING, 0o666)
         try:
             self._take(self._descriptor)
         except BaseException:
@@ -369,12 +420,19 @@ class WriterLock:
 def _leave_locks_to_parent() -> None:
     for lock in list(held_locks):
         lock._close()
+    opening_lock.release()
 
 
-# A forked process must not keep the lock of a parent that died.
+# A forked process must not keep the lock of a parent that died. A fork waits for a lock that is being opened,
+# because its descriptor is not known yet.
 held_locks: WeakSet[WriterLock] = WeakSet()
+opening_lock = threading.RLock()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_locks_to_parent)
+    os.register_at_fork(
+        before=opening_lock.acquire,
+        after_in_parent=opening_lock.release,
+        after_in_child=_leave_locks_to_parent,
+    )
 
 
 def holder(descriptor: int) -> str:

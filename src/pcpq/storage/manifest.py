@@ -13,7 +13,7 @@ import numpy as np
 from pcpq.errors import FormatError
 from pcpq.names import KINDS
 from pcpq.recall import RecallCurve
-from pcpq.storage.files import LOCK, read_text, reading
+from pcpq.storage.files import LOCK, MOST_TEXT, read_text, reading
 from pcpq.storage.objects import in_words
 from pcpq.storage.tensors import FileEntry, checksum, parse_object
 
@@ -92,6 +92,23 @@ def read_manifest(directory: Path) -> Manifest:
         raise FileNotFoundError(f"{directory} {kind}") from None
     except NotADirectoryError:
         raise FormatError(f"{directory}: is not a directory, as an index is") from None
+    return parse_manifest(text, path)
+
+
+def refuse_unreadable(text: bytes, directory: Path) -> None:
+    """A ValueError for a manifest that `read_manifest` would refuse: it must not take the place of another."""
+    try:
+        if len(text) > MOST_TEXT:
+            raise FormatError(f"has {len(text)} bytes; at most {MOST_TEXT} are read")
+        parse_manifest(text, directory / MANIFEST)
+    except FormatError as error:
+        raise ValueError(
+            f"the index cannot be stored: its manifest could not be read again: {error}"
+        ) from error
+
+
+def parse_manifest(text: bytes, path: Path) -> Manifest:
+    """A manifest, looked at."""
     content = parse_object(text, path)
     if content.get("format") != FORMAT:
         raise FormatError(f"{path}: the format is {content.get('format')!r}, not {FORMAT!r}")

@@ -348,6 +348,7 @@ class Checks:
 
 def guard_of(segment: Segment, path: str, rows_a_page: int, *checks: NDArray[np.uint32]) -> Any:
     """The native guard of a segment's arrays: lists in the order of docs/format.md."""
+    path = path.encode("utf-8", "replace").decode()  # for messages; native text is UTF-8
     packed, n = segment.packed, len(segment)
     codes = [_by_row(packed.blocks, len(packed.blocks))]
     columns = [packed.scales, packed.biases, *(getattr(segment, column) for column in ROW_COLUMNS)]

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,9 +22,8 @@ from pcpq.scan import Segment
 from pcpq.snapshot import Part, Snapshot
 from pcpq.storage.files import (
     LOCK,
-    MappedFile,
+    Maps,
     WriterLock,
-    already_mapped,
     directory_sync,
     make_directory,
     read_text,
@@ -35,7 +33,7 @@ from pcpq.storage.files import (
     replace_file,
     write_new,
 )
-from pcpq.storage.manifest import MANIFEST, Manifest, StoredPart, is_ours, read_manifest
+from pcpq.storage.manifest import MANIFEST, Manifest, StoredPart, is_ours, read_manifest, refuse_unreadable
 from pcpq.storage.objects import file_of, read_segment, read_trained, write_segment, write_trained
 from pcpq.storage.tables import read_attributes, write_attributes
 from pcpq.storage.tensors import FileEntry, Tensors, checksum, write_tensors
@@ -44,8 +42,6 @@ from pcpq.trained import Trained
 logger = logging.getLogger(__name__)
 # Readings of a manifest whose files are gone before they could be opened: a writer is in a hurry.
 MOST_TRIES = 100
-# Seconds between two looks at the sizes of mapped files.
-SIZES_EVERY = 0.05
 
 
 @dataclass
@@ -83,14 +79,36 @@ class Store:
         self._opened: WeakValueDictionary[str, Any] = WeakValueDictionary()  # by file
         self._pending: Pending | None = None
         self._made = False  # the directory, for a first commit
-        self._mapped: WeakSet[MappedFile] = WeakSet()
-        self._sizes_at = 0.0
+        self.maps = Maps()
         self._make_lock()
 
     def _make_lock(self) -> None:
-        self._commit_lock = threading.Lock()
-        self._committers: set[int] = set()  # threads that hold it or wait for it
+        self._writing = threading.Lock()
+        self._within: dict[int, str] = {}  # what threads do that hold it or wait for it
         every_store.add(self)
+
+    def _leave_to_parent(self) -> None:
+        """In a forked process: a commit that the parent has under way is none of ours."""
+        self._make_lock()
+        self._pending = None
+
+    @contextlib.contextmanager
+    def _alone(self, what: str) -> Iterator[None]:
+        """One thread at a time changes files; in a signal handler it is refused, not waited for."""
+        thread = threading.get_ident()
+        if thread in self._within and self._writing.locked():
+            raise ValueError(f"{self.directory} is being {self._within[thread]} by this thread; try afterwards")
+        try:
+            self._within[thread] = what
+            with self._writing:
+                yield
+        finally:
+            self._within.pop(thread, None)
+
+    def _refuse_without_lock(self) -> None:
+        if self.lock is None or not self.lock.held:
+            raise ValueError(f"{self.directory} was not opened for writing by this process")
+        self.lock.refuse_if_lost()
 
     @classmethod
     def create(cls, directory: Path) -> Store:
@@ -132,8 +150,9 @@ class Store:
         In the middle of it the next writer would remove its files, and then the manifest would name them. A
         directory that was made for a commit that failed is removed.
         """
-        self._refuse_within_commit()
-        with self._commit_lock:
+        if self._within.get(threading.get_ident()) == "closed" and self._writing.locked():
+            return  # in a signal handler that interrupted the same
+        with self._alone("closed"):
             self._disk = OnDisk()
             if self.lock is None:
                 return
@@ -148,19 +167,6 @@ class Store:
         for path in self._files_not_named(b""):
             remove_if_there(path)
 
-    def _refuse_within_commit(self) -> None:
-        """A ValueError in a signal handler that runs in the middle of a commit: to wait would be for ever."""
-        if threading.get_ident() in self._committers and self._commit_lock.locked():
-            raise ValueError(f"{self.directory} is being committed by this thread; try again afterwards")
-
-    def refuse_changed_files(self) -> None:
-        """A FormatError if a file that is mapped here was cut: cheap enough to be asked before every search."""
-        now = time.monotonic()
-        if now - self._sizes_at > SIZES_EVERY:
-            for mapped in list(self._mapped):
-                mapped.refuse_changed_size()
-            self._sizes_at = now
-
     def load(self) -> tuple[Manifest, Snapshot]:
         """The newest generation; what is open already is not opened again."""
         for _ in range(MOST_TRIES):
@@ -168,7 +174,7 @@ class Store:
             try:
                 snapshot = self._snapshot(manifest)
             except FileNotFoundError as error:
-                if read_manifest(self.directory).generation == manifest.generation:
+                if read_manifest(self.directory) == manifest:
                     raise FormatError(f"{error.filename}: is missing") from error
                 continue
             self.manifest = manifest
@@ -184,19 +190,12 @@ class Store:
         or the new one, whole. An exception means that the old one stays, unless it is a NotDurableError or its
         notes say that the new one is there: an interruption may come after the rename.
         """
-        self._refuse_within_commit()
-        try:
-            self._committers.add(threading.get_ident())
-            with self._commit_lock:
-                if self.lock is None or not self.lock.held:
-                    raise ValueError(f"{self.directory} was not opened for writing by this process")
-                self.lock.refuse_if_lost()
-                self._settle()
-                with self._noting_what_is_there(), directory_sync(self.directory) as sync:
-                    self._commit(snapshot, settings, kind, next_id, sync)
-                    return self._reopened() if reopen else None
-        finally:
-            self._committers.discard(threading.get_ident())
+        with self.telling_what_is_there(), self._alone("committed"):
+            self._refuse_without_lock()
+            self._settle()
+            with self._settling(), directory_sync(self.directory) as sync:
+                self._commit(snapshot, settings, kind, next_id, sync)
+                return self._reopened() if reopen else None
 
     def _commit(
         self,
@@ -214,8 +213,11 @@ class Store:
         recall = None if snapshot.recall is None else snapshot.recall.as_words()
         manifest = Manifest(generation, settings, kind, next_id, trained, parts, recall)
         pending.text = manifest.text()
+        refuse_unreadable(pending.text, self.directory)
         write_new(new_manifest, [pending.text])
         sync()
+        # Again: the lock file may be gone, and this process may be one that a signal handler forked.
+        self._refuse_without_lock()
         pending.manifest = manifest
         replace_file(self.directory / MANIFEST, new_manifest)
         self._accept(pending)
@@ -225,29 +227,32 @@ class Store:
         except OSError as error:
             reason = f"generation {generation} is there, but the disk did not confirm it: {error.strerror}"
             raise NotDurableError(error.errno, reason, str(self.directory)) from error
-        try:
-            self.tidy()
-        except OSError as error:  # the next commit tries again
-            logger.warning("%s: files that are not needed were not removed: %s", self.directory, error)
 
     def _accept(self, pending: Pending) -> None:
         self.manifest, self._disk, self._pending = pending.manifest, pending.disk, None
 
     @contextlib.contextmanager
-    def _noting_what_is_there(self) -> Iterator[None]:
-        """Whatever interrupts a commit: files that count stay, all others go, and the exception says which."""
+    def _settling(self) -> Iterator[None]:
+        """Whatever interrupts a commit: files that count stay, all others go."""
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(OSError, FormatError):  # then all stay, and the next commit looks again
+                self._settle()
+            raise
+
+    @contextlib.contextmanager
+    def telling_what_is_there(self) -> Iterator[None]:
+        """An exception that comes after a commit took place says so."""
         before = self.manifest
         try:
             yield
         except BaseException as error:
-            with contextlib.suppress(OSError, FormatError):  # then all stay, and the next commit looks again
-                self._settle()
             if self._pending is not None:
                 add_note(error, f"whether {self.directory} was committed is not known: open it to see")
             elif self.manifest is not before and self.manifest is not None:
-                add_note(
-                    error, f"generation {self.manifest.generation} of {self.directory} was committed before"
-                )
+                generation = self.manifest.generation
+                add_note(error, f"generation {generation} of {self.directory} was committed before")
             raise
 
     def _settle(self) -> None:
@@ -274,21 +279,22 @@ class Store:
             logger.warning("%s: is used from memory, not from its files: %s", self.directory, error)
             return None
 
-    def verify(self) -> None:
-        """Read every file of the generation again, and compare all of it with its checksums."""
+    def check(self, manifest: Manifest) -> None:
+        """A FormatError unless all files of a generation are there, with their sizes and headers."""
+        self._snapshot(manifest)
+
+    def verify(self, manifest: Manifest) -> None:
+        """Read every file of a generation again, and compare all of it with its checksums."""
         read_manifest(self.directory)
-        if self.manifest is None:
-            return
         try:
-            snapshot = Store(self.directory)._snapshot(self.manifest)
+            snapshot = Store(self.directory)._snapshot(manifest)
         except FileNotFoundError as error:
             raise FormatError(f"{error.filename}: is missing") from error
         for part in snapshot.parts:
             part.segment.trust()
             if part.segment.attributes is not None:
                 part.segment.attributes.table.validate(full=True)
-        for mapped in list(self._mapped):
-            mapped.refuse_replaced()
+        self.maps.refuse_replaced()
 
     def adopt(self, name: str, entry: FileEntry) -> None:
         """A segment that others wrote here: a commit of it has nothing to write."""
@@ -296,8 +302,13 @@ class Store:
 
     def tidy(self) -> None:
         """Remove files of ours that the manifest does not name and no process reads. Only the writer may."""
-        for path in self._files_not_named(self._manifest_text()):
-            remove_unread(path)
+        with self._alone("tidied"):
+            try:
+                for path in self._files_not_named(self._manifest_text()):
+                    if self.lock is not None and self.lock.held:
+                        remove_unread(path)
+            except OSError as error:  # the next commit tries again
+                logger.warning("%s: files that are not needed were not removed: %s", self.directory, error)
 
     def _manifest_text(self) -> bytes:
         """As it is on disk: what this object believes may be older."""
@@ -355,8 +366,7 @@ class Store:
                     f"{self.directory}: ids are {manifest.kind}, but not those of {file_of(part.segment)}"
                 )
         self._disk = disk
-        found = (already_mapped(self.directory / name) for name in manifest.files)
-        self._mapped.update(mapped for mapped in found if mapped is not None)
+        self.maps.add(self.directory / name for name in manifest.files)
         recall = None if manifest.recall is None else RecallCurve.of_words(manifest.recall)
         if recall is not None and recall.probes[-1] != len(trained.partition):
             raise FormatError(
@@ -401,16 +411,18 @@ def new_name(kind: str) -> str:
 
 
 def add_note(error: BaseException, text: str) -> None:
-    """As BaseException.add_note, which Python 3.10 does not have."""
-    error.__notes__ = [*getattr(error, "__notes__", []), text]  # type: ignore[attr-defined]
+    """As BaseException.add_note, which Python 3.10 does not have; once."""
+    notes = getattr(error, "__notes__", [])
+    if text not in notes:
+        error.__notes__ = [*notes, text]  # type: ignore[attr-defined]
 
 
-def _renew_locks() -> None:
+def _leave_to_parent() -> None:
     for store in list(every_store):
-        store._make_lock()
+        store._leave_to_parent()
 
 
 # In a forked process the thread that held a lock is not there to release it.
 every_store: WeakSet[Store] = WeakSet()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_locks)
+    os.register_at_fork(after_in_child=_leave_to_parent)

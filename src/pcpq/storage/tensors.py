@@ -93,6 +93,10 @@ def header_for(shapes: dict[str, Shape], metadata: dict[str, str]) -> tuple[byte
         end += prod(shape) * dtype.itemsize
     text = json.dumps(entries, separators=(",", ":")).encode()
     text += b" " * (-(len(text) + 8) % ALIGNED)
+    if len(text) > MOST_TEXT:
+        raise ValueError(
+            f"the index cannot be stored: a header of {len(text)} bytes; at most {MOST_TEXT} are read"
+        )
     header = len(text).to_bytes(8, "little") + text
     return header, {name: len(header) + start for name, start in starts.items()}
 
@@ -124,6 +128,9 @@ class Tensors:
             raise FormatError(f"{self.path}: the metadata is {type(self.metadata).__name__}, not an object")
         with reading(self.path):
             self._arrays = dict(self._checked(entries))
+        for name, array in self._arrays.items():
+            if name.startswith(PADDING) and array.any():
+                raise FormatError(f"{self.path}: {name} is not all zeros")
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         """An array, or a FormatError."""

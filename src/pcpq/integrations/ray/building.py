@@ -168,6 +168,7 @@ class Build:
         self.store.adopt(segment.name, entry)
         next_id = int(given.numbers.max()) + 1
         self.store.commit(snapshot, index._settings(), given.kind, next_id, reopen=False)
+        self.store.tidy()
 
     def _gather(self, numbers: NDArray[np.intp] | None) -> FloatArray:
         """Rows of the sample, all if there is no number."""
