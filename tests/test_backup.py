@@ -174,3 +174,29 @@ def test_a_damaged_index_is_not_backed_up_as_if_it_were_sound(saved, tmp_path):
     with pytest.raises(pcpq.FormatError, match=f"{segment.name}: is missing"):
         opened.backup(tmp_path / "backup")
     assert not (tmp_path / "backup").exists()
+
+
+def test_a_backup_of_damaged_files_leaves_nothing(saved, tmp_path):
+    opened = pcpq.open(saved)
+    segment = saved / files(saved, "segment-")[0]
+    with segment.open("r+b") as file:
+        file.seek(20)
+        file.write(b"@")
+    for copy in (False, True):
+        with pytest.raises(pcpq.FormatError, match=segment.name):
+            opened.backup(tmp_path / "backup", copy=copy)
+        assert not (tmp_path / "backup").exists()
+
+
+def test_a_backup_that_was_interrupted_at_its_end_says_that_it_is_there(saved, tmp_path, monkeypatch):
+    opened = pcpq.open(saved)
+
+    def replace_and_stop(path, new):
+        storage_files.replace_file(path, new)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(storage_backup, "replace_file", replace_and_stop)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        opened.backup(tmp_path / "backup")
+    assert raised.value.__notes__ == [f"the backup {tmp_path / 'backup'} is there"]
+    pcpq.open(tmp_path / "backup").verify()

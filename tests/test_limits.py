@@ -1,12 +1,17 @@
 """Every value that is accepted, at its limits, survives save and open; what would not is refused before."""
 
 import json
+import os
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from test_storage import VECTORS, D, answers
 
 import pcpq
+from pcpq.storage import manifest as manifests
+from pcpq.storage import tensors
 from pcpq.storage.manifest import MANIFEST, check_of
 
 LARGEST = 2**63 - 1
@@ -141,3 +146,70 @@ def test_parameters_at_their_limits_survive(parameters, tmp_path):
         assert before.keys() == after.keys()
         for name, value in before.items():
             assert np.array_equal(after[name], value), name
+
+
+def raw(kind, value, dtype):
+    """Values of an Arrow type that Arrow itself would not make."""
+    return pa.Array.from_buffers(kind, 50, [None, pa.py_buffer(np.full(50, value, dtype).tobytes())])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([b"\xff"] * 50).view(pa.string()),
+        raw(pa.time32("s"), 10**8, "<i4"),
+        raw(pa.date64(), 12345, "<i8"),
+        pa.DictionaryArray.from_arrays(pa.array([9] * 50, pa.int32()), pa.array(["x"]), safe=False),
+    ],
+    ids=["text that is not UTF-8", "time beyond a day", "part of a day", "dictionary index"],
+)
+def test_attributes_that_could_not_be_read_again_are_refused_when_they_are_added(column):
+    with pytest.raises(ValueError, match="attributes hold values that their types do not allow"):
+        build(attributes=pa.table({"a": column}))
+
+
+def test_a_manifest_that_could_not_be_read_again_takes_the_place_of_none(tmp_path, monkeypatch):
+    index = build()
+    index.save(tmp_path / "index")
+    before = (tmp_path / "index" / MANIFEST).read_bytes()
+    for limit, change in (("MOST_TEXT", 1000), ("LARGEST_NUMBER", 1)):
+        with pcpq.open(tmp_path / "index", mode="a") as writer:
+            writer.remove([3])
+            with monkeypatch.context() as patch:
+                patch.setattr(manifests, limit, change)
+                patch.setattr(manifests.whole, "__defaults__", (change,))
+                with pytest.raises(ValueError, match="cannot be stored"):
+                    writer.commit()
+        assert (tmp_path / "index" / MANIFEST).read_bytes() == before
+    assert 3 in pcpq.open(tmp_path / "index")
+
+
+def test_a_header_that_could_not_be_read_again_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(tensors, "MOST_TEXT", 100)
+    with pytest.raises(ValueError, match="cannot be stored: a header of"):
+        build().save(tmp_path / "index")
+    assert not (tmp_path / "index").exists()
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe", "naïve 索引".encode(), b"a\\b", b" ", b"x" * 255])
+def test_an_index_may_be_at_any_path(name, tmp_path):
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name))
+    build().save(path)
+    with pcpq.open(path, mode="a") as index:
+        index.remove([1])
+        index.commit()
+        index.verify()
+        index.backup(path.parent / "backup")
+    assert len(pcpq.open(path.parent / "backup")) == 49
+
+
+def test_an_index_stays_where_it_is_when_the_program_moves(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    build().save("index")
+    with pcpq.open("index", mode="a") as writer, pcpq.open("index") as reader:
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        writer.remove([1])
+        writer.commit()
+        assert reader.refresh()
+        assert len(reader) == 49

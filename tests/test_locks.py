@@ -1,17 +1,21 @@
 """Locks and maps between processes: forks, hostile locks, odd file systems, files that are cut."""
 
+import copy
 import errno
 import fcntl
+import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 
 import numpy as np
 import pytest
-from test_storage import QUERIES, VECTORS, another_process, answers, files, say, small_index
+from test_storage import QUERIES, TORTURE, VECTORS, another_process, answers, files, say, small_index
 
 import pcpq
 from pcpq.storage import files as storage_files
@@ -126,6 +130,127 @@ def test_a_writer_whose_lock_file_was_removed_does_not_commit(saved):
             second.commit()
     assert 0 in pcpq.open(saved)
     assert 1 not in pcpq.open(saved)
+
+
+FORKING_HANDLER = """
+import os, signal, sys
+import numpy as np, pcpq
+from pcpq.storage import files
+path, at, how = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+index = pcpq.open(path, mode="a")
+index.add(np.ones((20, 8), np.float32), np.arange(500, 520))
+index.remove([0])
+children = []
+
+def handler(number, frame):
+    child = os.fork()
+    if child:
+        children.append(child)
+    elif how == "exit":
+        sys.exit(0)
+
+class SignallingOs:
+    calls = 0
+
+    def __getattr__(self, name):
+        real = getattr(os, name)
+        if name not in ("open", "write", "fsync", "close", "replace", "unlink"):
+            return real
+
+        def call(*arguments, **named):
+            result = real(*arguments, **named)
+            SignallingOs.calls += 1
+            if SignallingOs.calls == at:
+                signal.raise_signal(signal.SIGUSR1)
+            return result
+
+        return call
+
+signal.signal(signal.SIGUSR1, handler)
+files.os = SignallingOs()
+mine = os.getpid()
+try:
+    index.commit()
+    said = "committed"
+except BaseException as error:
+    said = "failed " + repr(error)
+if os.getpid() != mine:
+    os._exit(0)
+for child in children:
+    os.waitpid(child, 0)
+print(said if children else "no more calls", flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", ["exit", "return"])
+def test_a_signal_handler_that_forks_within_a_commit_breaks_nothing(how, saved, tmp_path):
+    """The child unwinds or goes on in the middle of the commit of its parent."""
+    for at in range(1, 200, 1 if TORTURE else 5):
+        path = tmp_path / str(at)
+        shutil.copytree(saved, path)
+        command = [sys.executable, "-c", FORKING_HANDLER, path, str(at), how]
+        ran = subprocess.run(command, capture_output=True, text=True, check=True)
+        index = pcpq.open(path)
+        index.verify()
+        if ran.stdout == "no more calls\n":
+            break
+        there = 505 in index
+        assert len(index) == (319 if there else 300)
+        if ran.stdout == "committed\n":
+            assert there, at
+        pcpq.open(path, mode="a").close()
+    else:
+        pytest.fail("the commit has too many calls")
+    assert at > 10
+
+
+def test_a_lock_file_removed_during_a_commit_stops_it(saved, monkeypatch):
+    writer = pcpq.open(saved, mode="a")
+    writer.add(VECTORS[300:310], np.arange(500, 510))
+    write_new = storage_store.write_new
+
+    def remove_lock_and_let_another_in(path, chunks):
+        (saved / "lock").unlink()
+        with another_process("import sys, pcpq\npcpq.open(sys.argv[1], mode='a').close()", saved) as other:
+            assert other.wait() == 0
+        write_new(path, chunks)
+
+    monkeypatch.setattr(storage_store, "write_new", remove_lock_and_let_another_in)
+    with pytest.raises(pcpq.LockedError, match="was removed or replaced"):
+        writer.commit()
+    assert len(pcpq.open(saved)) == 300
+
+
+def test_a_fork_waits_until_a_lock_is_known(saved, monkeypatch):
+    """Between the opening of the lock file and its entry among those that a forked process closes."""
+    opened, go_on = threading.Event(), threading.Event()
+    keeper = storage_files.os
+
+    class SlowOpen:
+        def __getattr__(self, name):
+            return getattr(os, name)
+
+        def open(self, path, *arguments, **named):
+            descriptor = os.open(path, *arguments, **named)
+            if str(path).endswith("lock"):
+                opened.set()
+                go_on.wait(0.5)
+            return descriptor
+
+    monkeypatch.setattr(storage_files, "os", SlowOpen())
+    locks = []
+    thread = threading.Thread(target=lambda: locks.append(storage_files.WriterLock(saved)))
+    thread.start()
+    assert opened.wait(10)
+    child = os.fork()
+    if child == 0:
+        there = {os.path.realpath(f"/proc/self/fd/{one}") for one in os.listdir("/proc/self/fd")}
+        os._exit(int(str(saved / "lock") in there))
+    go_on.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert locks[0].held
+    monkeypatch.setattr(storage_files, "os", keeper)
 
 
 # Locks that others hold or file systems lack
@@ -265,6 +390,26 @@ def test_close_waits_for_the_commit_of_another_thread(saved, monkeypatch):
 
 
 @pytest.mark.parametrize("what", ["close", "commit"])
+def test_a_signal_handler_within_a_close_does_not_wait_for_ever(what, saved, monkeypatch):
+    writer = pcpq.open(saved, mode="a")
+    handled = []
+
+    def unlock_and_signal(descriptor):
+        try:
+            getattr(writer, what)()
+            handled.append("went on")
+        except ValueError as error:
+            handled.append(str(error))
+        system.unlock(descriptor)
+
+    monkeypatch.setattr(storage_files, "unlock", unlock_and_signal)
+    writer.close()
+    assert len(handled) == 1
+    monkeypatch.undo()
+    pcpq.open(saved, mode="a").close()
+
+
+@pytest.mark.parametrize("what", ["close", "commit"])
 def test_a_signal_handler_may_not_close_or_commit_in_the_middle_of_a_commit(what, saved, monkeypatch):
     """A handler runs in the thread of the commit, which any lock of threads lets in."""
     writer = pcpq.open(saved, mode="a")
@@ -381,6 +526,142 @@ def test_verify_names_a_file_that_was_replaced_or_removed(saved):
     with pytest.raises(pcpq.FormatError, match=f"{segment.name}: was replaced after it was opened"):
         opened.verify()
     pcpq.open(saved).verify()
+
+
+def test_a_copy_notices_a_file_that_was_cut_as_well(saved):
+    reader = pcpq.open(saved)
+    duplicate = copy.copy(reader)
+    del reader
+    expected = answers(duplicate, IDS)
+    segment = saved / files(saved, "segment-")[0]
+    content = segment.read_bytes()
+    os.truncate(segment, 100)
+    time.sleep(2 * storage_files.SIZES_EVERY)
+    with pytest.raises(pcpq.FormatError, match="has 100 bytes"):
+        duplicate.search(QUERIES)
+    segment.write_bytes(content)
+    time.sleep(2 * storage_files.SIZES_EVERY)
+    assert answers(duplicate, IDS) == expected
+
+
+def test_verify_looks_at_the_files_of_its_own_directory_not_at_links_to_them(saved, tmp_path):
+    reader = pcpq.open(saved)
+    reader.backup(tmp_path / "backup")
+    backup = pcpq.open(tmp_path / "backup")
+    name = files(saved, "segment-")[0]
+    for directory, broken, sound in ((tmp_path / "backup", backup, reader), (saved, reader, None)):
+        shutil.copy(directory / name, directory / "new")
+        os.replace(directory / "new", directory / name)
+        with pytest.raises(pcpq.FormatError, match=f"{directory / name}: was replaced"):
+            broken.verify()
+        if sound is not None:
+            sound.verify()
+
+
+def test_bytes_between_arrays_are_zeros(saved):
+    for name in [*files(saved, "segment-"), *files(saved, "trained-")]:
+        content = (saved / name).read_bytes()
+        length = int.from_bytes(content[:8], "little")
+        entries = json.loads(content[8 : 8 + length])
+        padding = [entry["data_offsets"] for array, entry in entries.items() if array.startswith("padding.")]
+        assert padding
+        for start, stop in padding:
+            for place in (start, stop - 1):
+                at = 8 + length + place
+                (saved / name).write_bytes(content[:at] + b"\1" + content[at + 1 :])
+                with pytest.raises(pcpq.FormatError, match=r"padding\.\d+ is not all zeros"):
+                    pcpq.open(saved)
+        (saved / name).write_bytes(content)
+
+
+def test_verify_and_backup_of_an_index_that_commits_meanwhile_are_of_one_generation(saved, tmp_path):
+    writer, stop, failures = pcpq.open(saved, mode="a"), threading.Event(), []
+
+    def commits():
+        try:
+            for step in range(10_000):
+                writer.upsert(VECTORS[step % 300 : step % 300 + 1], [step % 10])
+                writer.compact()
+                writer.commit()
+                if stop.is_set():
+                    return
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=commits)
+    thread.start()
+    try:
+        for step in range(30):
+            writer.verify()
+            writer.backup(tmp_path / f"backup{step}")
+    finally:
+        stop.set()
+        thread.join()
+    assert not failures
+
+
+def test_refresh_sees_another_index_of_the_same_generation(saved, tmp_path):
+    reader = pcpq.open(saved)
+    other = small_index()
+    other.add(VECTORS[:50])
+    other.save(tmp_path / "other")
+    saved.rename(tmp_path / "old")
+    (tmp_path / "other").rename(saved)
+    assert reader.refresh()
+    assert len(reader) == 50
+    assert not reader.refresh()
+
+
+def test_an_interrupted_refresh_may_be_tried_again(saved, monkeypatch):
+    reader = pcpq.open(saved)
+    with pcpq.open(saved, mode="a") as writer:
+        writer.remove([0])
+        writer.commit()
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pcpq.Index, "_show", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            reader.refresh()
+    assert reader.refresh()
+    assert len(reader) == 299
+
+
+def test_a_closed_reader_does_not_refresh(saved):
+    reader = pcpq.open(saved)
+    reader.close()
+    with pytest.raises(ValueError, match="closed"):
+        reader.refresh()
+
+
+def test_searches_beside_a_refresh_to_ids_of_another_kind_are_of_one_kind(saved, tmp_path):
+    texts = small_index()
+    texts.add(VECTORS[:300], [f"w{number}" for number in range(300)])
+    numbers, reader, failures, stop = pcpq.open(saved), pcpq.open(saved), [], threading.Event()
+    copy.copy(numbers)
+
+    def search():
+        while not stop.is_set():
+            try:
+                kinds = {type(one) for one in reader.search(QUERIES, k=5).ids.ravel().tolist()}
+                kinds |= {type(one) for one in reader.search(QUERIES[0], k=5).ids.tolist()}
+                if not kinds <= {int, str}:
+                    failures.append(kinds)
+            except BaseException as error:
+                failures.append(error)
+
+    thread = threading.Thread(target=search)
+    thread.start()
+    try:
+        for step in range(30):
+            (texts if step % 2 == 0 else numbers).save(saved)
+            assert reader.refresh()
+    finally:
+        stop.set()
+        thread.join()
+    assert not failures
 
 
 def test_two_indexes_of_a_process_share_their_maps(saved):

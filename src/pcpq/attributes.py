@@ -73,7 +73,12 @@ def as_table(attributes: Any, count: int) -> pyarrow.Table:
             raise ValueError(f"attributes are no table: {error}") from error
     if len(table) != count:
         raise ValueError(f"attributes have {len(table)} rows for {count} vectors; expected one a vector")
-    return storable(table)
+    table = storable(table)
+    try:
+        table.validate(full=True)  # as it will be when it is read from a file
+    except pa.ArrowException as error:
+        raise ValueError(f"attributes hold values that their types do not allow: {error}") from error
+    return table
 
 
 def storable(table: pyarrow.Table) -> pyarrow.Table:

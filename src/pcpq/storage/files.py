@@ -54,7 +54,7 @@ def write_new(path: Path, chunks: Iterable[Any]) -> None:
             for chunk in chunks:
                 left = memoryview(chunk)
                 while left.nbytes:
-                    if descriptor not in being_written:
+                    if os.getpid() != process:
                         raise OSError(f"{path} is being written by the process that this one was forked from")
                     left = left[os.write(descriptor, left) :]
             os.fsync(descriptor)

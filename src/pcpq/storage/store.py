@@ -63,11 +63,6 @@ class Pending:
     manifest: Manifest | None = None
     text: bytes = b""
 
-    def new_file(self, path: Path) -> Path:
-        """A file that goes if the commit fails."""
-        self.written.append(path)
-        return path
-
 
 class Store:
     """One directory, as one reader or the one writer sees it."""
@@ -206,7 +201,7 @@ class Store:
         sync: Callable[[], None],
     ) -> None:
         self._pending = pending = Pending()
-        new_manifest = pending.new_file(self.directory / f"manifest-{uuid4().hex}")
+        new_manifest = self._new_file(f"manifest-{uuid4().hex}", pending)
         generation = 1 if self.manifest is None else self.manifest.generation + 1
         trained = self._store_trained(snapshot.trained, pending)
         parts = tuple(self._store_part(part, pending) for part in snapshot.parts)
@@ -227,6 +222,12 @@ class Store:
         except OSError as error:
             reason = f"generation {generation} is there, but the disk did not confirm it: {error.strerror}"
             raise NotDurableError(error.errno, reason, str(self.directory)) from error
+
+    def _new_file(self, name: str, pending: Pending) -> Path:
+        """Where to write a file that goes if the commit fails."""
+        self._refuse_without_lock()  # which a process that was forked since has not
+        pending.written.append(self.directory / name)
+        return pending.written[-1]
 
     def _accept(self, pending: Pending) -> None:
         self.manifest, self._disk, self._pending = pending.manifest, pending.disk, None
@@ -258,7 +259,7 @@ class Store:
     def _settle(self) -> None:
         """Decide a commit that was interrupted by what the manifest on disk names."""
         pending = self._pending
-        if pending is None:
+        if pending is None or self.lock is None or not self.lock.held:
             return
         there = self._manifest_text()
         if pending.manifest is not None and there == pending.text:
@@ -325,7 +326,7 @@ class Store:
     def _store_trained(self, trained: Trained, pending: Pending) -> FileEntry:
         entry = self._disk.trained.get(trained)
         if entry is None:
-            entry = write_trained(pending.new_file(self.directory / new_name("trained")), trained)
+            entry = write_trained(self._new_file(new_name("trained"), pending), trained)
         pending.disk.trained[trained] = entry
         return entry
 
@@ -337,19 +338,19 @@ class Store:
             if (self.directory / file_of(segment)).exists():
                 # Saved before: who knows what became of it.
                 segment = replace(segment, name=(name := uuid4().hex))
-            entry = write_segment(pending.new_file(self.directory / file_of(segment)), segment)
+            entry = write_segment(self._new_file(file_of(segment), pending), segment)
         new.segments[name] = entry
         known = self._disk.attributes.get(name)
         if segment.attributes is not None:
             if known is None:
-                path = pending.new_file(self.directory / f"attributes-{name}.arrow")
+                path = self._new_file(f"attributes-{name}.arrow", pending)
                 known = write_attributes(path, segment.attributes)
             new.attributes[name] = known
         if part.live is None:
             return StoredPart(entry, part.count, None, known)
         stored = self._disk.live.get(name)
         if stored is None or stored[0] is not part.live:
-            path = pending.new_file(self.directory / new_name("live"))
+            path = self._new_file(new_name("live"), pending)
             check = {"check": str(checksum(part.live))}
             stored = (part.live, write_tensors(path, {"words": part.live}, check))
         new.live[name] = stored
