@@ -326,7 +326,7 @@ def test_a_save_or_backup_interrupted_after_any_call_is_whole_or_not_there(
 ):
     source = pcpq.open(before) if "backup" in what else other
     old, new = answers(pcpq.open(before), IDS), answers(source, IDS)
-    seen, stride = set(), 1 if what == "backup" else STRIDE  # which has few calls after its rename
+    seen, stride = set(), 1 if "backup" in what else STRIDE  # a backup has few calls after its rename
     for at in itertools.count(0 if error is KeyboardInterrupt else 1, stride):
         path = tmp_path / str(at)
         if what == "save over an index":
