@@ -135,6 +135,25 @@ def fails(call, fault):
     return failure is not None
 
 
+def commit_more(writer, path):
+    """Add, commit; what is there then."""
+    writer.add(VECTORS[312:315], [500, 501, 502])
+    writer.commit()
+    new = answers(writer, IDS)
+    assert 501 in pcpq.open(path)
+    return new
+
+
+def another_writer_goes_on(path, old, new):
+    """It makes what is old new, and commits."""
+    with pcpq.open(path, mode="a") as writer:
+        if answers(writer, IDS) == old:
+            change(writer)
+        writer.commit()
+        assert answers(writer, IDS) == new
+    assert answers(pcpq.open(path), IDS) == new
+
+
 @pytest.mark.parametrize(("name", "fault"), FAULTS)
 def test_a_commit_that_fails_changes_nothing_and_may_be_tried_again(
     name, fault, before, tmp_path, monkeypatch, record_property
@@ -167,16 +186,8 @@ def test_a_commit_that_fails_changes_nothing_and_may_be_tried_again(
                 assert files(path) == there
             assert answers(writer, IDS) == new
             if at % 2:  # the same writer tries again, with more
-                writer.add(VECTORS[312:315], [500, 501, 502])
-                writer.commit()
-                new = answers(writer, IDS)
-                assert 501 in pcpq.open(path)
-        with pcpq.open(path, mode="a") as writer:  # or another does
-            if answers(writer, IDS) == old:
-                change(writer)
-            writer.commit()
-            assert answers(writer, IDS) == new
-        assert answers(pcpq.open(path), IDS) == new
+                new = commit_more(writer, path)
+        another_writer_goes_on(path, old, new)
         reader.refresh()
         assert answers(reader, IDS) == new
         del reader
@@ -299,16 +310,8 @@ def test_a_commit_interrupted_after_any_call_is_the_old_or_the_new(
                 assert files(path) == there
             assert answers(writer, IDS) == new
             if at % 3:  # the same writer goes on, with more
-                writer.add(VECTORS[312:315], [500, 501, 502])
-                writer.commit()
-                new = answers(writer, IDS)
-                assert answers(pcpq.open(path), IDS) == new
-        with pcpq.open(path, mode="a") as writer:  # or another does
-            if answers(writer, IDS) == old:
-                change(writer)
-            writer.commit()
-            assert answers(writer, IDS) == new
-        assert answers(pcpq.open(path), IDS) == new
+                new = commit_more(writer, path)
+        another_writer_goes_on(path, old, new)
         assert reader.refresh()
         assert answers(reader, IDS) == new
         del reader

@@ -33,6 +33,16 @@ class Writers:
         self.loop.stdin.write(f"{self.path}\t{self.kind}\t{self.step}\t{die_at}\n")
         self.loop.stdin.flush()
 
+    def started(self, generator, lines, seconds):
+        """At any moment of a new process: the last step that began, and the last that was done; the process."""
+        self.start()
+        begun = done = self.step
+        for _ in range(generator.integers(1, lines + 1)):
+            what, step, process = self.line()
+            begun, done = (step, done) if what == "begin" else (begun, step)
+        time.sleep(generator.uniform(0, seconds))
+        return begun, done, process
+
     def line(self):
         """What is going on, of which step, and in which process."""
         line = self.loop.stdout.readline()
@@ -109,12 +119,7 @@ def test_what_was_committed_survives_kills_at_any_moment(writers, record_propert
     generator = np.random.default_rng(5)
     seen = {"done": 0, "begun": 0}
     for _ in range(KILLS // 2):
-        writers.start()
-        begun = done = writers.step
-        for _ in range(generator.integers(1, 6)):  # lines to wait for
-            what, number, process = writers.line()
-            begun, done = (number, done) if what == "begin" else (begun, number)
-        time.sleep(generator.uniform(0, 0.012))
+        begun, done, process = writers.started(generator, lines=5, seconds=0.012)
         os.kill(process, signal.SIGKILL)
         begun, done, status = writers.until_gone(begun, done)
         assert status == SIGKILLED
@@ -133,12 +138,7 @@ def test_what_was_committed_survives_interruptions_at_any_moment(number, writers
     generator = np.random.default_rng(6)
     said = {"stopped": 0, "committed": 0}
     for _ in range(KILLS // 2):
-        writers.start()
-        begun = done = writers.step
-        for _ in range(generator.integers(1, 4)):  # lines to wait for
-            what, step, process = writers.line()
-            begun, done = (step, done) if what == "begin" else (begun, step)
-        time.sleep(generator.uniform(0, 0.006))
+        begun, done, process = writers.started(generator, lines=3, seconds=0.006)
         os.kill(process, number)
         stopped, unheard = None, 0
         while True:
