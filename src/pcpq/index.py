@@ -368,7 +368,7 @@ class Index:
 
     def __copy__(self) -> Index:
         """Shares what is mapped."""
-        new = Index.__new__(Index)
+        new = type(self).__new__(type(self))
         vars(new).update(self.__getstate__() | {"_maps": self._maps})
         return new
 
