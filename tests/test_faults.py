@@ -3,6 +3,7 @@
 import copy
 import errno
 import itertools
+import linecache
 import os
 import shutil
 import subprocess
@@ -372,18 +373,26 @@ class Interruption:
     modules = ("state.py", "store.py", "files.py", "index.py", "manifest.py", "tensors.py", "backup.py")
 
     def __init__(self, at):
-        self.left, self.struck = at, None
+        self.left, self.struck, self.entered = at, None, set()
 
     def __call__(self, frame, event, argument):
         if Path(frame.f_code.co_filename).name not in self.modules:
             return None
-        if event == "line":
+        if event == "line" and not self._never_interrupted(frame):
             if self.left == 0:
                 self.struck = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
                 self.left -= 1
                 raise KeyboardInterrupt
             self.left -= 1
         return self
+
+    def _never_interrupted(self, frame):
+        """Whether Python does not look for signals here: at a `try`, and at a `with` that is left."""
+        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip()
+        place = (id(frame), frame.f_lineno)
+        left = line.startswith("with ") and place in self.entered
+        self.entered.add(place)
+        return left or line.startswith("try:")
 
     def strike(self, act):
         """Whether KeyboardInterrupt came out of it; which one."""
@@ -398,6 +407,7 @@ class Interruption:
         return None
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # within __del__
 def test_a_commit_interrupted_at_any_line_is_the_old_or_the_new(before, tmp_path, record_property):
     old, seen = answers(pcpq.open(before), IDS), set()
     for at in itertools.count(0, EVERY_LINE):

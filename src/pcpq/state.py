@@ -175,7 +175,11 @@ class State:
                 self._busy |= claimed
             yield before
         finally:
-            self._release(claimed)
+            try:
+                self._release(claimed)
+            except BaseException:  # an interruption as well
+                self._release(claimed)
+                raise
 
     def _release(self, names: set[str]) -> None:
         if not names:
@@ -199,7 +203,11 @@ class State:
             elif parts:
                 self._merge_or_log(parts)
         finally:
-            self._release(claimed)
+            try:
+                self._release(claimed)
+            except BaseException:  # an interruption as well
+                self._release(claimed)
+                raise
 
     def _merge_and_release(self, parts: tuple[Part, ...], claimed: set[str]) -> None:
         try:

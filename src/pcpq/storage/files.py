@@ -222,12 +222,14 @@ class OpenFile:
     """A descriptor that is closed once, with its last owner."""
 
     _close = staticmethod(os.close)  # there even when the interpreter shuts down
+    descriptor = -1
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
 
     def __del__(self) -> None:
-        self._close(self.descriptor)
+        if self.descriptor >= 0:
+            self._close(self.descriptor)
 
 
 class MappedFile(mmap.mmap):
