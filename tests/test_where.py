@@ -410,7 +410,8 @@ def test_searches_take_limits(index, vectors):
 def test_ctrl_c_stops_a_condition():
     table = pa.table({"i": np.arange(20_000_000)})
     slow = " + ".join(f"sin(i * {n})" for n in range(200)) + " > 1000"
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
+    # Ignored where tests run in the background.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
         start = time.monotonic()
