@@ -97,7 +97,8 @@ sanitize: sanitized
 # What tests do in a small form, in full: a thousand of each signal, every bit flipped, thousands of power losses, two
 # minutes of load on a million vectors (by itself: it keeps to a rate), ten minutes of forged indexes under sanitizers.
 torture: sanitized
-	PCPQ_TORTURE=1 $(BIN)/python -m pytest $(WORKERS) --junit-xml build/torture.xml --durations 10 $(TORTURE_TESTS)
+	PCPQ_TORTURE=1 $(BIN)/python -m pytest $(WORKERS) --dist worksteal --junit-xml build/torture.xml --durations 10 \
+	    $(TORTURE_TESTS)
 	PCPQ_TORTURE=1 $(BIN)/python -m pytest --junit-xml build/torture-load.xml tests/test_load.py
 	$(SANITIZERS) $(BIN)/python tests/fuzz/fuzz_index.py --seconds 600 --seed $(SEED) --figures build/torture.json
 	$(BIN)/python tools/torture.py build/torture.json build/torture.xml build/torture-load.xml

@@ -196,7 +196,8 @@ def test_manifests_of_both_are_alike(vectors, source, tmp_path):
     name = path.name.removeprefix("segment-").removesuffix(".safetensors")
     store.adopt(name, entry)
     part = Part.whole(read_segment(tmp_path / "many", entry, name, trained))
-    store.commit(Snapshot(trained, (part,), index._fitted().snapshot.recall), index._settings(), "int", ROWS)
+    snapshot = Snapshot(trained, (part,), index._fitted().snapshot.recall)
+    store.commit(snapshot, index._settings(), "int", ROWS, reopen=False)
     store.close()
     found = [json.loads((tmp_path / one / "manifest.json").read_text()) for one in ("single", "many")]
     for manifest in found:

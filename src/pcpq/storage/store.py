@@ -87,18 +87,19 @@ class Store:
         self._make_lock()
         self._pending = None
 
-    @contextlib.contextmanager
-    def _alone(self, what: str) -> Iterator[None]:
-        """One thread at a time changes files; in a signal handler it is refused, not waited for."""
+    def _begin(self, what: str) -> None:
+        """Before one thread at a time changes files; refused in a signal handler, which would wait for ever.
+
+        What follows is `with self._writing` itself, not a function that yields within it: an interruption while that
+        is entered would leave the lock taken.
+        """
         thread = threading.get_ident()
         if thread in self._within and self._writing.locked():
             raise ValueError(f"{self.directory} is being {self._within[thread]} by this thread; try afterwards")
-        try:
-            self._within[thread] = what
-            with self._writing:
-                yield
-        finally:
-            self._within.pop(thread, None)
+        self._within[thread] = what
+
+    def _end(self) -> None:
+        self._within.pop(threading.get_ident(), None)
 
     def _refuse_without_lock(self) -> None:
         if self.lock is None or not self.lock.held:
@@ -147,15 +148,19 @@ class Store:
         """
         if self._within.get(threading.get_ident()) == "closed" and self._writing.locked():
             return  # in a signal handler that interrupted the same
-        with self._alone("closed"):
-            self._disk = OnDisk()
-            if self.lock is None:
-                return
-            if self._made and self.lock.held and not (self.directory / MANIFEST).exists():
-                self.empty()
-                remove_if_there(self.lock.path)
-                remove_empty_directory(self.directory)
-            self.lock.release()
+        self._begin("closed")
+        try:
+            with self._writing:
+                self._disk = OnDisk()
+                if self.lock is None:
+                    return
+                if self._made and self.lock.held and not (self.directory / MANIFEST).exists():
+                    self.empty()
+                    remove_if_there(self.lock.path)
+                    remove_empty_directory(self.directory)
+                self.lock.release()
+        finally:
+            self._end()
 
     def empty(self) -> None:
         """Remove all files of a directory that has no manifest."""
@@ -185,12 +190,16 @@ class Store:
         or the new one, whole. An exception means that the old one stays, unless it is a NotDurableError or its
         notes say that the new one is there: an interruption may come after the rename.
         """
-        with self.telling_what_is_there(), self._alone("committed"):
-            self._refuse_without_lock()
-            self._settle()
-            with self._settling(), directory_sync(self.directory) as sync:
-                self._commit(snapshot, settings, kind, next_id, sync)
-                return self._reopened() if reopen else None
+        self._begin("committed")
+        try:
+            with self.telling_what_is_there(), self._writing:
+                self._refuse_without_lock()
+                self._settle()
+                with self._settling(), directory_sync(self.directory) as sync:
+                    self._commit(snapshot, settings, kind, next_id, sync)
+                    return self._reopened() if reopen else None
+        finally:
+            self._end()
 
     def _commit(
         self,
@@ -303,13 +312,16 @@ class Store:
 
     def tidy(self) -> None:
         """Remove files of ours that the manifest does not name and no process reads. Only the writer may."""
-        with self._alone("tidied"):
-            try:
+        self._begin("tidied")
+        try:
+            with self._writing:
                 for path in self._files_not_named(self._manifest_text()):
                     if self.lock is not None and self.lock.held:
                         remove_unread(path)
-            except OSError as error:  # the next commit tries again
-                logger.warning("%s: files that are not needed were not removed: %s", self.directory, error)
+        except OSError as error:  # the next commit tries again
+            logger.warning("%s: files that are not needed were not removed: %s", self.directory, error)
+        finally:
+            self._end()
 
     def _manifest_text(self) -> bytes:
         """As it is on disk: what this object believes may be older."""
