@@ -90,8 +90,8 @@ class Store:
     def _begin(self, what: str) -> None:
         """Before one thread at a time changes files; refused in a signal handler, which would wait for ever.
 
-        What follows is `with self._writing` itself, not a function that yields within it: an interruption while that
-        is entered would leave the lock taken.
+        What follows is `with self._writing` itself, not a function that yields within it: an interruption
+        while that is entered would leave the lock taken.
         """
         thread = threading.get_ident()
         if thread in self._within and self._writing.locked():
