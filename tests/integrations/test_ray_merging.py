@@ -198,6 +198,7 @@ def test_manifests_of_both_are_alike(vectors, source, tmp_path):
     part = Part.whole(read_segment(tmp_path / "many", entry, name, trained))
     snapshot = Snapshot(trained, (part,), index._fitted().snapshot.recall)
     store.commit(snapshot, index._settings(), "int", ROWS, reopen=False)
+    store.tidy()
     store.close()
     found = [json.loads((tmp_path / one / "manifest.json").read_text()) for one in ("single", "many")]
     for manifest in found:
