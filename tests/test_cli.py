@@ -355,7 +355,8 @@ def test_ctrl_c_while_writing_leaves_nothing(place, built, run, tmp_path, monkey
 
 
 def test_ctrl_c_during_a_build_leaves_nothing(tmp_path):
-    rows = np.random.default_rng(0).normal(size=(60_000, 32)).astype(np.float32)
+    # So many that a busy machine does not finish before it is told to stop.
+    rows = np.random.default_rng(0).normal(size=(300_000, 32)).astype(np.float32)
     np.save(tmp_path / "rows.npy", rows)
     arguments = ["build", tmp_path / "rows.npy", tmp_path / "index", "--metric", "dot"]
     code, said, out = on_terminal(*arguments, until=b"learning")

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import kill_loop
@@ -149,7 +150,8 @@ def test_what_was_committed_survives_interruptions_at_any_moment(number, writers
                 begun = step
                 unheard += 1
                 if unheard > 1:  # Python drops what a handler raises within a callback: a user presses again
-                    os.kill(process, number)
+                    with suppress(ProcessLookupError):
+                        os.kill(process, number)
             elif what == "done":
                 done = step
             else:
