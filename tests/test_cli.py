@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import select
 import shlex
 import signal
 import subprocess
@@ -106,8 +107,14 @@ def on_terminal(*arguments, until=b"", **environment):
     settings = {"TERM": "xterm", "COLUMNS": "120", **environment}
     process = program(*arguments, stderr=other, env={k: v for k, v in {**os.environ, **settings}.items() if v})
     os.close(other)
-    said, deadline = b"", time.monotonic() + 60
+    said, deadline, pressed = b"", time.monotonic() + 60, None
     while time.monotonic() < deadline:
+        # Python drops what a signal raises within a callback of its own: a user presses again.
+        if pressed is not None and time.monotonic() - pressed > 2:
+            process.send_signal(signal.SIGINT)
+            pressed = time.monotonic()
+        if not select.select([own], [], [], 0.1)[0]:
+            continue
         try:
             part = os.read(own, 65536)
         except OSError:  # the other side is closed
@@ -117,7 +124,7 @@ def on_terminal(*arguments, until=b"", **environment):
             break
         if until and until in said:
             process.send_signal(signal.SIGINT)
-            until = b""
+            until, pressed = b"", time.monotonic()
     os.close(own)
     out, _ = process.communicate(timeout=60)
     return process.returncode, said.decode(), out.decode()
