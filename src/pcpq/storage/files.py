@@ -257,7 +257,7 @@ class MappedFile(mmap.mmap):
         ours = os.fstat(self.file.descriptor)
         with contextlib.suppress(FileNotFoundError):  # of an older generation, which is still being read
             there = os.lstat(path)
-            if (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
+            if not os.path.samestat(there, ours):
                 raise FormatError(f"{path}: was replaced after it was opened; open the index again")
 
 
@@ -397,7 +397,7 @@ class WriterLock:
             there = os.lstat(self.path)
         except FileNotFoundError:
             there = None
-        if there is None or (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
+        if there is None or not os.path.samestat(there, ours):
             raise LockedError(f"{self.path} was removed or replaced: another process may write; open again")
 
     def __del__(self) -> None:
