@@ -50,7 +50,7 @@ browser:
 .PHONY: demo test integrations wheels arm browser docs lint lock symbols sanitized sanitize torture stub format clean
 
 demo: $(VENV)/.package
-	$(BIN)/python -m pcpq.demo $(WORDS)
+	$(BIN)/python -m pcpq.cli.demo $(WORDS)
 
 # Workers share the processors: BLAS threads of each would wait for those of the others.
 test: $(VENV)/.package $(VENV)/.test browser

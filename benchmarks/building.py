@@ -29,7 +29,7 @@ import numpy as np
 from common import data_folder, load, save
 
 import pcpq
-from pcpq.environment import environment
+from pcpq.experiments.environment import environment
 
 RESULTS = Path(__file__).parent / "results"
 PARTS = ("time", "memory", "interrupt")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pcpq.clustering import Section, assign, choose_seeds, cluster
+from pcpq.quantizers.clustering import Section, assign, choose_seeds, cluster
 
 # Vectors whose norm means nothing are divided by it; the others are searched by raw inner product.
 UNIT_NORM = {"glove": True, "minilm": True, "lastfm48k": False, "npm": False}

@@ -24,7 +24,7 @@ from common import Data, data_folder, default_metric, load, save, shared_rows
 from peers_indexes import Kind, Pcpq, Setting, label
 from peers_tuning import Candidate, Queries, Sweep, race
 
-from pcpq.environment import environment
+from pcpq.experiments.environment import environment
 
 RESULTS = Path(__file__).parent / "results"
 TARGET = 0.95

@@ -31,7 +31,7 @@ from peers_indexes import Pcpq
 from peers_tuning import MODES, Candidate, Queries, Sweep, race
 
 import pcpq
-from pcpq.environment import environment
+from pcpq.experiments.environment import environment
 
 RESULTS = Path(__file__).parent / "results"
 ROWS = (30_000, 100_000, 300_000, 1_000_000, 3_000_000)

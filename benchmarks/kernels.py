@@ -21,7 +21,7 @@ import numpy as np
 from common import data_folder, load, save, shared_rows
 
 import pcpq
-from pcpq.environment import environment
+from pcpq.experiments.environment import environment
 
 RESULTS = Path(__file__).parent / "results"
 STAGES = ("lists", "tables", "scan", "judging")

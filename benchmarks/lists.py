@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from common import UNIT_NORM, Data, data_folder, default_metric, load, save
 
-from pcpq import partition
-from pcpq.environment import environment
-from pcpq.fitting import default_lists
+from pcpq.experiments.environment import environment
+from pcpq.ivf import partition
+from pcpq.segment.training import default_lists
 
 RECALLS = (0.92, 0.96, 0.985)
 TRAININGS = {"equal weight": 0.0, "crowding": partition.CROWDING}

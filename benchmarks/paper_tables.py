@@ -8,7 +8,7 @@ from typing import Any
 
 from markdown_tables import RESULTS, markdown, ran_in
 
-from pcpq.paper.protocols import PROTOCOLS
+from pcpq.experiments.paper.protocols import PROTOCOLS
 
 SETS = ("glove", "lastfm")
 

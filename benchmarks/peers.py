@@ -33,7 +33,7 @@ from common import Data, data_folder, default_metric, load, save, shared_rows
 from peers_indexes import Entry, K, Setting, codes_entries, entries
 from peers_tuning import MODES, Candidate, Queries, Sweep, Tuner, race
 
-from pcpq.environment import environment
+from pcpq.experiments.environment import environment
 
 RESULTS = Path(__file__).parent / "results"
 TARGETS = {"kept": [0.90, 0.95, 0.98], "codes": [0.85]}

@@ -29,7 +29,7 @@ import numpy as np
 from common import Data, Lists, best_rows, data_folder, load, make_lists, save, shared_rows
 
 import pcpq
-from pcpq.environment import environment
+from pcpq.experiments.environment import environment
 
 RESULTS = Path(__file__).parent / "results"
 TRAINING_ROWS = 100_000

@@ -36,7 +36,7 @@ from common import data_folder, default_metric, load, save
 from ray.cluster_utils import Cluster
 
 import pcpq
-from pcpq.environment import environment
+from pcpq.experiments.environment import environment
 from pcpq.integrations.ray import ShardedIndex
 
 RESULTS = Path(__file__).parent / "results"

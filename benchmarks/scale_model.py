@@ -33,18 +33,19 @@ from common import data_folder, default_metric, load, save
 from growth import grown
 from markdown_tables import markdown, ran_in
 
-from pcpq.budget import DESIGNS
-from pcpq.environment import environment
-from pcpq.fitting import ROWS_A_LIST, default_lists
+from pcpq.building import learn
+from pcpq.experiments.environment import environment
 from pcpq.index import Index
-from pcpq.opening import learn
-from pcpq.partition import HALF_ROUNDS, NEAR_LISTS, NEAR_ROUNDS, ROUNDS
-from pcpq.rows import RowsBuilder
-from pcpq.search import ask, make_plan
-from pcpq.storage.store import Store
-from pcpq.streams import Stream
-from pcpq.truth import QUERIES, ExactAnswers
-from pcpq.tuning import measure
+from pcpq.io.streams import Stream
+from pcpq.ivf.kmeans import HALF_ROUNDS, NEAR_LISTS, NEAR_ROUNDS, ROUNDS
+from pcpq.search.execute import ask
+from pcpq.search.plan import make_plan
+from pcpq.segment.encoded_rows import RowsBuilder
+from pcpq.segment.training import ROWS_A_LIST, default_lists
+from pcpq.store.store import Store
+from pcpq.tuning.budget import DESIGNS
+from pcpq.tuning.ground_truth import QUERIES, ExactAnswers
+from pcpq.tuning.measure import measure
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parents[1] / "docs"

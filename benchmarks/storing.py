@@ -24,7 +24,7 @@ from common import data_folder, load, save
 from growth import grown
 
 import pcpq
-from pcpq.environment import environment
+from pcpq.experiments.environment import environment
 
 RESULTS = Path(__file__).parent / "results"
 ROWS = 1_000_000

@@ -18,9 +18,9 @@ import numpy as np
 from common import data_folder, default_metric, load, save
 
 import pcpq
-from pcpq import opening
-from pcpq.environment import environment
-from pcpq.truth import ExactAnswers, Truth, TuningQueries
+from pcpq import building as opening
+from pcpq.experiments.environment import environment
+from pcpq.tuning.ground_truth import ExactAnswers, Truth, TuningQueries
 
 RESULTS = Path(__file__).parent / "results"
 SETS = ("glove", "lastfm48k", "npm", "minilm")

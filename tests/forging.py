@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from pcpq import _core
-from pcpq.packing import Blocks
-from pcpq.storage.manifest import MANIFEST, check_of, read_manifest
-from pcpq.storage.objects import ABOUT, ROW_COLUMNS, _by_row
-from pcpq.storage.tensors import METADATA, FileEntry, checksum, lay_out
+from pcpq.segment.packing import Blocks
+from pcpq.store.manifest import MANIFEST, check_of, read_manifest
+from pcpq.store.serialization import ABOUT, ROW_COLUMNS, _by_row
+from pcpq.store.tensors import METADATA, FileEntry, checksum, lay_out
 
 
 def load(file):

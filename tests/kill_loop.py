@@ -16,7 +16,7 @@ from contextlib import suppress
 import numpy as np
 
 import pcpq
-from pcpq.storage import files
+from pcpq.store import files
 
 D, N_LISTS, N_IDS = 4, 2, 60
 FIRST = 40  # ids at the start

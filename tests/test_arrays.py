@@ -2,15 +2,8 @@ import numpy as np
 import pytest
 
 import pcpq
-from pcpq.arrays import (
-    ALL_BATCHES_ELEMENTS,
-    BATCH_ELEMENTS,
-    as_vectors,
-    batches,
-    empty_lines,
-    typical_unit,
-    working_rows,
-)
+from pcpq.io.arrays import as_vectors, empty_lines, typical_unit, working_rows
+from pcpq.util.batches import ALL_BATCHES_ELEMENTS, BATCH_ELEMENTS, batches
 
 
 def test_a_memory_map_is_not_copied(tmp_path):

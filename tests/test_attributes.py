@@ -6,7 +6,7 @@ import pytest
 from reference import exact
 
 import pcpq
-from pcpq.where import matching
+from pcpq.search.where import matching
 
 N = 3000
 

@@ -10,8 +10,8 @@ import pytest
 from test_storage import VECTORS, answers, files, small_index
 
 import pcpq
-from pcpq.storage import backup as storage_backup
-from pcpq.storage import files as storage_files
+from pcpq.store import backup as storage_backup
+from pcpq.store import files as storage_files
 
 IDS = range(0, 420, 9)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import pcpq
-from pcpq.budget import DESIGNS, design_for
 from pcpq.datasets import load_words
+from pcpq.tuning.budget import DESIGNS, design_for
 
 
 @pytest.fixture(scope="module")

@@ -352,7 +352,7 @@ def test_ctrl_c_while_writing_leaves_nothing(place, built, run, tmp_path, monkey
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(f"pcpq.storage.store.{place}", stop)
+    monkeypatch.setattr(f"pcpq.store.store.{place}", stop)
     assert run("build", built / "rows.npy", tmp_path / "index", "--metric", "dot") == (
         130,
         "",
@@ -755,7 +755,7 @@ def test_shells_complete_commands(shell, run):
 
 def test_the_demo_is_a_command(found, monkeypatch):
     vectors, words = load_words()
-    monkeypatch.setattr("pcpq.demo.load_words", lambda: (vectors[:3000], words[:3000]))  # quicker
+    monkeypatch.setattr("pcpq.cli.demo.load_words", lambda: (vectors[:3000], words[:3000]))  # quicker
     told = found("demo", "france")
     assert "germany" in told["neighbours"]["france"]
     kept, codes, plain = told["measured"]

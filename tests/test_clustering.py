@@ -6,7 +6,7 @@ import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pcpq.clustering import (
+from pcpq.quantizers.clustering import (
     Clusters,
     Section,
     assign,

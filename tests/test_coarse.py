@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from reference import exact, recall
 
 import pcpq
-from pcpq import coarse
-from pcpq.coarse import Coarse
-from pcpq.partition import Partition
+from pcpq.ivf import coarse_ranking as coarse
+from pcpq.ivf.coarse_ranking import Coarse
+from pcpq.ivf.partition import Partition
 
 
 def unequal_crowds(seed=3, n=6000, dimensions=12):

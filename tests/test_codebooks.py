@@ -8,7 +8,7 @@ from test_index import METRICS
 
 import pcpq
 from pcpq import _core
-from pcpq.state import State
+from pcpq.store.state import State
 
 # Few rounds of training: it is the index that is tested here.
 QUANTIZERS = [

@@ -17,8 +17,8 @@ from forging import file_of, forge, forge_manifest, load, set_entry
 from test_storage import N_LISTS, QUERIES, TORTURE, VECTORS, another_process, files, small_index, words
 
 import pcpq
-from pcpq.storage.manifest import MANIFEST, read_manifest
-from pcpq.storage.tensors import METADATA, FileEntry, checksum
+from pcpq.store.manifest import MANIFEST, read_manifest
+from pcpq.store.tensors import METADATA, FileEntry, checksum
 
 N, N_SMALL = 60, 12
 EVERY_BIT = 1 if TORTURE else 37
@@ -1087,7 +1087,7 @@ print("done")
 
 
 def test_no_module_of_storage_knows_pickle():
-    directory = Path(pcpq.storage.__file__).parent
+    directory = Path(pcpq.store.__file__).parent
     for module in directory.glob("*.py"):
         text = module.read_text()
         assert "pickle" not in text, module

@@ -116,7 +116,7 @@ def test_blocks_know_what_they_need_and_show(pages):
 
 
 def test_the_demo_answers_for_a_word(capsys):
-    from pcpq.demo import main
+    from pcpq.cli.demo import main
 
     main(["piano"])
     shown = capsys.readouterr().out
@@ -126,7 +126,7 @@ def test_the_demo_answers_for_a_word(capsys):
 
 
 def test_the_demo_names_a_word_it_does_not_know(capsys):
-    from pcpq.demo import main
+    from pcpq.cli.demo import main
 
     with pytest.raises(SystemExit):
         main(["xyzzyplugh"])

@@ -193,7 +193,7 @@ def test_memory_maps_float16_and_float64_give_the_codes_of_float32(method, clust
 def test_codes_do_not_depend_on_the_batch(clustered_vectors, monkeypatch):
     quantizer = pcpq.QAPCPQ(section_size=3).fit(clustered_vectors)
     whole = quantizer.encode(clustered_vectors)
-    monkeypatch.setattr("pcpq.arrays.BATCH_ELEMENTS", 1)
+    monkeypatch.setattr("pcpq.util.batches.BATCH_ELEMENTS", 1)
     parts = quantizer.encode(clustered_vectors)
     assert np.array_equal(whole.centers, parts.centers)
     assert np.array_equal(whole.scales, parts.scales)
@@ -201,7 +201,7 @@ def test_codes_do_not_depend_on_the_batch(clustered_vectors, monkeypatch):
 
 def test_a_bad_row_is_named_by_its_place_in_the_whole_input(clustered_vectors, monkeypatch):
     quantizer = pcpq.PQ(section_size=4).fit(clustered_vectors)
-    monkeypatch.setattr("pcpq.arrays.BATCH_ELEMENTS", 1)
+    monkeypatch.setattr("pcpq.util.batches.BATCH_ELEMENTS", 1)
     rows = clustered_vectors.copy()
     rows[1234, 5] = np.nan
     with pytest.raises(ValueError, match=r"vectors\[1234, 5\] is nan"):

@@ -16,10 +16,10 @@ import pytest
 from test_storage import N_LISTS, QUERIES, TORTURE, VECTORS, answers, files, small_index, some_vectors
 
 import pcpq
-from pcpq.storage import backup as storage_backup
-from pcpq.storage import files as storage_files
-from pcpq.storage import store as storage_store
-from pcpq.storage.system import lock_alone
+from pcpq.store import backup as storage_backup
+from pcpq.store import files as storage_files
+from pcpq.store import store as storage_store
+from pcpq.util.system import lock_alone
 
 IDS = range(0, 420, 9)
 

@@ -7,7 +7,7 @@ pytest.importorskip("matplotlib")
 
 from matplotlib.text import Text
 
-from pcpq.paper import figures, illustrations
+from pcpq.experiments.paper import figures, illustrations
 
 METHODS = {
     "PQ": "k-means++",

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import pcpq
 from pcpq.errors import FormatError
-from pcpq.formats import (
+from pcpq.io.formats import (
     FORMATS,
     RESULT_FORMATS,
     WRITTEN_FORMATS,

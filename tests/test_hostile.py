@@ -15,8 +15,8 @@ from forging import file_of, forge, load
 from test_storage import KEEPS, METRICS, QUERIES, TORTURE, VECTORS, small_index
 
 import pcpq
-from pcpq.codebooks import Codebooks
-from pcpq.storage import limits
+from pcpq.segment.codebooks import Codebooks
+from pcpq.store import limits
 
 sys.path.insert(0, str(Path(__file__).parent / "fuzz"))
 import fuzz_index as fuzz

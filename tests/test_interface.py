@@ -1,7 +1,7 @@
 """The public names, their signatures and the options of the command line are those of interface.txt.
 
-A change of it is a change that users see: it needs a line in CHANGELOG.md, and an alias with a DeprecationWarning where
-something is renamed. `python tests/test_interface.py` writes the file again.
+A change of it is a change that users see: it needs a line in CHANGELOG.md, and an alias with a DeprecationWarning
+where something is renamed. `python tests/test_interface.py` writes the file again.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import pcpq
 from pcpq.cli.program import make_commands
 
 COMMITTED = Path(__file__).with_name("interface.txt")
-# Modules beside `pcpq` whose `__all__` docs/api.md and docs/integrations describe, and that need no other library.
+# Modules that docs/api.md describes, and that need no other library.
 MODULES = ("pcpq", "pcpq.datasets", "pcpq.formats")
 
 

@@ -10,9 +10,9 @@ import pytest
 from test_storage import VECTORS, D, answers
 
 import pcpq
-from pcpq.storage import manifest as manifests
-from pcpq.storage import tensors
-from pcpq.storage.manifest import MANIFEST, check_of
+from pcpq.store import manifest as manifests
+from pcpq.store import tensors
+from pcpq.store.manifest import MANIFEST, check_of
 
 LARGEST = 2**63 - 1
 IDS_AT_LIMITS = [0, 2**31, 2**53 + 1, 2**62 - 2, 2**62 - 1, 2**62, LARGEST - 1, LARGEST]

@@ -18,9 +18,9 @@ import pytest
 from test_storage import QUERIES, TORTURE, VECTORS, another_process, answers, files, say, small_index
 
 import pcpq
-from pcpq.storage import files as storage_files
-from pcpq.storage import store as storage_store
-from pcpq.storage import system
+from pcpq.store import files as storage_files
+from pcpq.store import store as storage_store
+from pcpq.util import system
 
 IDS = range(0, 320, 7)
 
@@ -135,7 +135,7 @@ def test_a_writer_whose_lock_file_was_removed_does_not_commit(saved):
 FORKING_HANDLER = """
 import os, signal, sys
 import numpy as np, pcpq
-from pcpq.storage import files
+from pcpq.store import files
 path, at, how = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 index = pcpq.open(path, mode="a")
 index.add(np.ones((20, 8), np.float32), np.arange(500, 520))
@@ -310,7 +310,7 @@ def test_without_file_locks_an_index_is_read_and_writing_names_file_and_reason(
 # must be open for writing, and all locks of a process on a file go when it closes any descriptor of it.
 NFS = """
 import fcntl
-from pcpq.storage import system
+from pcpq.util import system
 system.fcntl.flock = fcntl.lockf
 """
 

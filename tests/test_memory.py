@@ -3,8 +3,8 @@ import sys
 import numpy as np
 import pytest
 
-from pcpq import memory
-from pcpq.memory import Pages
+from pcpq.util import pages as memory
+from pcpq.util.pages import Pages
 
 
 def resident(key):

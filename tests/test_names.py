@@ -5,8 +5,8 @@ import pytest
 from reference import exact
 
 import pcpq
-import pcpq.names
-from pcpq.names import Names
+import pcpq.segment.ids
+from pcpq.segment.ids import Names
 
 ODD_WORDS = [
     "",
@@ -95,7 +95,7 @@ def test_no_words_and_empty_words_are_names_too():
 
 def test_words_with_the_same_hash_are_told_apart(monkeypatch, index, data):
     vectors, _ = data
-    monkeypatch.setattr(pcpq.names, "hash_of", lambda word: 7)
+    monkeypatch.setattr(pcpq.segment.ids, "hash_of", lambda word: 7)
     names = Names.of(["a", "b", "", "ab"])
     assert len(set(names.hashes.tolist())) == 1
     assert names.places(["ab", "", "c", "a", "b"]).tolist() == [3, 2, -1, 0, 1]
@@ -110,7 +110,10 @@ def test_words_with_the_same_hash_are_told_apart(monkeypatch, index, data):
 
 def test_hashes_are_the_same_in_every_process():
     # They are stored: another value here is another format.
-    assert [pcpq.names.hash_of(word) for word in (b"", b"pcpq")] == [13020603013274838756, 542283610881214622]
+    assert [pcpq.segment.ids.hash_of(word) for word in (b"", b"pcpq")] == [
+        13020603013274838756,
+        542283610881214622,
+    ]
 
 
 def test_words_of_any_kind_are_ids(index, data):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pcpq.packing import BLOCK, Blocks, pack_plain, pack_scaled, pair_up, take_apart, unpack
+from pcpq.segment.packing import BLOCK, Blocks, pack_plain, pack_scaled, pair_up, take_apart, unpack
 
 COUNTS = np.array([0, 1, 31, 32, 33, 0, 70])
 

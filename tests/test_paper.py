@@ -9,15 +9,15 @@ import pytest
 import pcpq
 from pcpq.cli import main
 from pcpq.datasets import load_words
-from pcpq.paper import extensions, operations
-from pcpq.paper.experiment import prepare
-from pcpq.paper.measures import measure
-from pcpq.paper.protocols import RECALL_AT, probes_for, swept_probes
-from pcpq.paper.published import METHODS, plateau, published
-from pcpq.paper.run import Run, save
-from pcpq.paper.sets import VectorSet, load_set
-from pcpq.paper.single import single_clusters
-from pcpq.paper.workers import Workers
+from pcpq.experiments.paper import extensions, operations
+from pcpq.experiments.paper.experiment import prepare
+from pcpq.experiments.paper.measures import measure
+from pcpq.experiments.paper.protocols import RECALL_AT, probes_for, swept_probes
+from pcpq.experiments.paper.published import METHODS, plateau, published
+from pcpq.experiments.paper.run import Run, save
+from pcpq.experiments.paper.sets import VectorSet, load_set
+from pcpq.experiments.paper.single import single_clusters
+from pcpq.experiments.paper.workers import Workers
 
 
 @pytest.fixture(scope="module")
@@ -323,7 +323,7 @@ def test_alternation_comes_close_to_the_best_of_a_cluster(words):
 def test_the_command_leaves_results_and_figures(hdf5, tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
     # Two hundred clusters from twenty starts each are for a table, not for a test.
-    monkeypatch.setattr("pcpq.paper.run.single_clusters", partial(single_clusters, clusters=4))
+    monkeypatch.setattr("pcpq.experiments.paper.run.single_clusters", partial(single_clusters, clusters=4))
     folder = hdf5(n=300, d=8)
     out = tmp_path / "out"
     assert (

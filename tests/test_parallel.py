@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from pcpq.parallel import available_threads, map_ahead, map_threads
+from pcpq.util.threads import available_threads, map_ahead, map_threads
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from pcpq import partition
 from pcpq.datasets import load_words
+from pcpq.ivf import partition
 
 
 def fullness(vectors, lists):

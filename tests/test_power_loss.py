@@ -8,8 +8,8 @@ from power_loss import Disk, RecordingOs, write_tree
 from test_storage import TORTURE, VECTORS, answers, small_index, some_vectors
 
 import pcpq
-from pcpq.storage import backup as storage_backup
-from pcpq.storage import files as storage_files
+from pcpq.store import backup as storage_backup
+from pcpq.store import files as storage_files
 
 IDS = range(0, 420, 9)
 LOSSES = 40 if TORTURE else 3  # at every call

@@ -7,7 +7,7 @@ from contextlib import redirect_stderr
 
 import pytest
 
-from pcpq.progress import Bar, Line, Progress, progress_bar
+from pcpq.util.progress import Bar, Line, Progress, progress_bar
 
 
 class Terminal(io.StringIO):

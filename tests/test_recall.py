@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pcpq.recall import CANDIDATES, MOST_CANDIDATES, RESULTS, RecallCurve, judged_for, probes_to_measure
+from pcpq.search.recall_curve import (
+    CANDIDATES,
+    MOST_CANDIDATES,
+    RESULTS,
+    RecallCurve,
+    judged_for,
+    probes_to_measure,
+)
 
 
 def made_up(n_lists=200, best=1.0, error=0.002):

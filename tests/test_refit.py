@@ -37,7 +37,7 @@ def test_what_is_written_while_an_index_is_refitted_is_not_lost(moved, monkeypat
     before, after = moved
     words = [f"w{i}" for i in range(len(before))]
     index = pcpq.build(before, words, metric="euclidean", keep="float32", attributes={"n": np.arange(3000)})
-    encode = pcpq.state.encode_again
+    encode = pcpq.store.state.encode_again
 
     def slowly(trained, parts, threads):
         found = encode(trained, parts, threads)
@@ -47,7 +47,7 @@ def test_what_is_written_while_an_index_is_refitted_is_not_lost(moved, monkeypat
             index.add(after[1:4], ["a", "b", "c"], attributes={"n": [-1, -2, -3]})
         return found
 
-    monkeypatch.setattr(pcpq.state, "encode_again", slowly)
+    monkeypatch.setattr(pcpq.store.state, "encode_again", slowly)
     index.refit().result(timeout=60)
     assert len(index) == len(before) - 10 + 3
     assert words[3] not in index

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pcpq.report import write_report
+from pcpq.experiments.report import write_report
 
 ROOT = Path(__file__).parent.parent
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&<b>"

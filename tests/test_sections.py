@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcpq.sections import make_layout, query_whitening, turn
+from pcpq.quantizers.sections import make_layout, query_whitening, turn
 
 
 @given(st.integers(1, 200), st.data())

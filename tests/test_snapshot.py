@@ -9,9 +9,10 @@ from reference import exact
 from test_storage import TORTURE
 
 import pcpq
-import pcpq.state
-from pcpq.scan import LEAST_ROWS_A_BLOCK
-from pcpq.snapshot import Part, Snapshot, best_of, merge
+import pcpq.store.state
+from pcpq.search.snapshot import Part, Snapshot, best_of
+from pcpq.segment.segment import LEAST_ROWS_A_BLOCK
+from pcpq.store.merging import merge
 
 METRICS = ["dot", "cosine", "euclidean"]
 KEEPS = [None, "int16"]
@@ -44,7 +45,7 @@ def fitted(data):
 @pytest.fixture
 def unmerged(monkeypatch):
     """Parts stay as they were made."""
-    monkeypatch.setattr(pcpq.state, "worth_merging", lambda parts: ())
+    monkeypatch.setattr(pcpq.store.state, "worth_merging", lambda parts: ())
 
 
 def everything(index, queries, **options):
@@ -382,7 +383,7 @@ def test_whoever_sees_the_first_words_sees_them_as_words(fitted, data):
     index = fitted("dot", "int16")
     seen = []
 
-    class Watched(pcpq.state.State):
+    class Watched(pcpq.store.state.State):
         def __setattr__(self, name, value):
             super().__setattr__(name, value)
             if name == "snapshot":

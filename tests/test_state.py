@@ -12,10 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from reference import exact
 
 import pcpq
-import pcpq.scan
-import pcpq.state
-from pcpq.snapshot import Part
-from pcpq.state import ALIKE, REMOVED, SIMILAR, worth_merging
+import pcpq.segment.segment
+import pcpq.store.state
+from pcpq.search.snapshot import Part
+from pcpq.store.state import ALIKE, REMOVED, SIMILAR, worth_merging
 
 N_LISTS = 3
 DIMENSIONS = 8
@@ -184,8 +184,8 @@ def test_rows_are_not_written_again_with_every_addition(monkeypatch):
         written.append(sum(part.count for part in parts))
         return merge(parts)
 
-    merge = pcpq.state.merge
-    monkeypatch.setattr(pcpq.state, "merge", counted)
+    merge = pcpq.store.state.merge
+    monkeypatch.setattr(pcpq.store.state, "merge", counted)
     index = fitted()
     for start in range(0, 1200, 4):
         index.add(VECTORS[start : start + 4])
@@ -258,7 +258,7 @@ def test_an_index_compacts_itself_when_a_quarter_is_gone(by):
 def held_merge(monkeypatch):
     """Merges go to the background and wait there to be let go; tells who merges."""
     held = SimpleNamespace(threads=[], begun=threading.Event(), go=threading.Event())
-    real = pcpq.state.merge
+    real = pcpq.store.state.merge
 
     def merge(parts):
         merged = real(parts)
@@ -267,8 +267,8 @@ def held_merge(monkeypatch):
         assert held.go.wait(20)
         return merged
 
-    monkeypatch.setattr(pcpq.state, "MERGED_AT_ONCE", 0)
-    monkeypatch.setattr(pcpq.state, "merge", merge)
+    monkeypatch.setattr(pcpq.store.state, "MERGED_AT_ONCE", 0)
+    monkeypatch.setattr(pcpq.store.state, "merge", merge)
     yield held
     held.go.set()
 
@@ -325,20 +325,20 @@ def test_compact_waits_for_a_merge_in_the_background(held_merge):
 
 def test_a_merge_that_fails_lets_the_next_one_begin(monkeypatch, caplog):
     index = fitted()
-    real, failed = pcpq.state.merge, []
+    real, failed = pcpq.store.state.merge, []
 
     def fail(parts):
         failed.append(len(parts))
         raise MemoryError("no room")
 
-    monkeypatch.setattr(pcpq.state, "merge", fail)
+    monkeypatch.setattr(pcpq.store.state, "merge", fail)
     index.add(VECTORS[:10])
     index.add(VECTORS[10:20])
     index.add(VECTORS[20:30])  # which is there, whatever comes of the merge
     assert failed == [3]
     assert "could not be made one" in caplog.text
     holds(index, dict(enumerate(VECTORS[:30])))
-    monkeypatch.setattr(pcpq.state, "merge", real)
+    monkeypatch.setattr(pcpq.store.state, "merge", real)
     index.add(VECTORS[30:40])
     assert index.stats()["segments"] == 1
     holds(index, dict(enumerate(VECTORS[:40])))
@@ -379,7 +379,7 @@ def test_searches_during_a_refit_see_one_kind_of_codes(monkeypatch):
     long = 1000 * VECTORS[200:260]
     index.upsert(1000 * VECTORS[260:400], np.arange(140))
     expected.update(enumerate(1000 * VECTORS[260:400]))
-    real = pcpq.state.encode_again
+    real = pcpq.store.state.encode_again
 
     def encode_again(*arguments):
         holds(index, expected)
@@ -394,7 +394,7 @@ def test_searches_during_a_refit_see_one_kind_of_codes(monkeypatch):
         holds(index, expected)
         return encoded
 
-    monkeypatch.setattr(pcpq.state, "encode_again", encode_again)
+    monkeypatch.setattr(pcpq.store.state, "encode_again", encode_again)
     index.refit().result(timeout=20)
     assert seen == [258, 258]
     holds(index, expected)
@@ -525,7 +525,7 @@ def slow_first_search(index, monkeypatch):
             done.wait(30)
         return pcpq._core.Searcher(*arguments)
 
-    monkeypatch.setattr(pcpq.scan, "_core", SimpleNamespace(Searcher=searcher))
+    monkeypatch.setattr(pcpq.segment.segment, "_core", SimpleNamespace(Searcher=searcher))
     thread = threading.Thread(target=index.search, args=(QUERIES,))
     return thread, begun, done
 
@@ -576,7 +576,7 @@ def test_spawned_processes_get_the_index_by_its_pickle(thirty):
 
 
 def test_stats_count_parts_and_what_was_removed(monkeypatch):
-    monkeypatch.setattr(pcpq.state, "worth_merging", lambda parts: ())
+    monkeypatch.setattr(pcpq.store.state, "worth_merging", lambda parts: ())
     index = fitted("dot", "int16")
     stats = index.stats()
     assert (stats["vectors"], stats["segments"], stats["removed"], stats["drift"]) == (0, 0, 0, 1.0)

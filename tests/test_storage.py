@@ -16,8 +16,8 @@ from safetensors import safe_open
 from safetensors.numpy import load_file
 
 import pcpq
-from pcpq.state import State
-from pcpq.storage.tensors import Tensors
+from pcpq.store.state import State
+from pcpq.store.tensors import Tensors
 
 # The full form: everything that can be varied is.
 TORTURE = os.environ.get("PCPQ_TORTURE") == "1"
@@ -261,7 +261,7 @@ def test_no_file_is_a_pickle_and_the_package_never_reads_one(saved):
         assert path.read_bytes()[:1] != b"\x80", path
         with pytest.raises((pickle.UnpicklingError, ValueError, EOFError, KeyError, IndexError)):
             pickle.loads(path.read_bytes())
-    storage = os.path.dirname(pcpq.storage.__file__)
+    storage = os.path.dirname(pcpq.store.__file__)
     for name in os.listdir(storage):
         if name.endswith(".py"):
             with open(os.path.join(storage, name)) as file:

@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 import pcpq
-from pcpq import streams
+from pcpq.io import streams
 
 
 @pytest.fixture(scope="module")

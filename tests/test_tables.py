@@ -11,10 +11,10 @@ import pytest
 from test_storage import TORTURE
 
 import pcpq
-from pcpq.attributes import Attributes
-from pcpq.storage.tables import read_attributes, write_attributes
-from pcpq.storage.tensors import FileEntry, checksum
-from pcpq.where import matching
+from pcpq.search.where import matching
+from pcpq.segment.attributes import Attributes
+from pcpq.store.tables import read_attributes, write_attributes
+from pcpq.store.tensors import FileEntry, checksum
 
 N = 8
 
@@ -301,7 +301,7 @@ def test_a_column_that_differs_by_case_from_one_that_is_there_is_refused(vectors
 
 
 def test_files_that_differ_by_case_are_refused(vectors, tmp_path, monkeypatch):
-    monkeypatch.setattr("pcpq.attributes.problem_of_names", lambda names: None)
+    monkeypatch.setattr("pcpq.segment.attributes.problem_of_names", lambda names: None)
     index = pcpq.build(vectors, metric="dot", attributes={"Lang": ["en"] * N})
     index.add(vectors, attributes={"lang": ["en"] * N})
     index.save(tmp_path / "index")

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pcpq
-from pcpq.clustering import Clusters, Section, best_alphas, choose_seeds, cluster, total_loss
+from pcpq.quantizers.clustering import Clusters, Section, best_alphas, choose_seeds, cluster, total_loss
 from pcpq.quantizers.scales import best_levels, nearest_level
 
 PLAIN = {"gain": False, "bias": False}

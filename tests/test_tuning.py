@@ -9,9 +9,9 @@ from reference import exact
 
 import pcpq
 from pcpq import _core
-from pcpq.search import ask
-from pcpq.truth import ExactAnswers, Truth, TuningQueries
-from pcpq.tuning import measure, measure_index, probing_order
+from pcpq.search.execute import ask
+from pcpq.tuning.ground_truth import ExactAnswers, Truth, TuningQueries
+from pcpq.tuning.measure import measure, measure_index, probing_order
 
 TARGETS = (0.8, 0.9, 0.95, 0.99)
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import pcpq
-from pcpq.condition import BY_PATH, FUNCTIONS, JOINING
-from pcpq.where import WhereLimits, matching
+from pcpq.search.condition import BY_PATH, FUNCTIONS, JOINING
+from pcpq.search.where import WhereLimits, matching
 
 N = 3000
 # Whatever a condition makes DuckDB say, this must not be in it.
@@ -334,7 +334,7 @@ def test_memory_is_limited():
 def test_text_in_the_making_stays_small():
     code = """
 import resource, numpy as np, pyarrow as pa
-from pcpq.where import matching
+from pcpq.search.where import matching
 table = pa.table({"x": ["a" * 20_000] * 3000})
 matching(table.schema, "length(x) = 1", None, table.select)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -350,7 +350,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
 def test_nothing_is_written_to_disk(tmp_path):
     code = """
 import numpy as np, pyarrow as pa
-from pcpq.where import WhereLimits, matching
+from pcpq.search.where import WhereLimits, matching
 table = pa.table({"i": np.arange(10_000)})
 wanted = ", ".join(map(str, range(50_000)))
 try:
@@ -475,7 +475,7 @@ def test_letters_beyond_ascii_are_told_apart():
 def test_the_answer_does_not_depend_on_the_time_zone():
     code = """
 import pyarrow as pa
-from pcpq.where import matching
+from pcpq.search.where import matching
 table = pa.table({"t": pa.array([0, 43_200], pa.timestamp("s", "UTC"))})
 print(matching(table.schema, "hour(t) = 12", None, table.select).tolist())
 """

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import pcpq
-from pcpq.storage.manifest import read_manifest
+from pcpq.store.manifest import read_manifest
 
 N, D = 300, 6
 

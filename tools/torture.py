@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree
 
-from pcpq.environment import environment
+from pcpq.experiments.environment import environment
 
 RESULT = Path(__file__).parent.parent / "benchmarks" / "results" / "torture.json"
 

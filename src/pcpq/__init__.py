@@ -1,56 +1,17 @@
-"""pcpq: vector search with projective clustering product quantization.
-
-The way of a vector, in the order of the modules:
-
-foreign.py     tensors, frames and columns of other libraries, as arrays
-arrays.py      vectors in: dtype, shape, finiteness, unit
-streams.py     arrays, memory maps and iterators, batch by batch
-partition.py   lists: fit, assign, and what ranks them
-sections.py    d coordinates cut into m sections
-clustering.py  plain and projective clustering of one section
-quantizers/    codes: loss, scales, trainer, encoder, scorer, the six named classes
-rotation.py    how vectors are turned before they are cut
-packing.py     codes as blocks of 32
-names.py       ids, numbers or words
-attributes.py  what else is known of vectors
-condition.py   what an SQL condition on that may say
-where.py       conditions evaluated, within limits
-codebooks.py   one quantizer for all lists, or one for each
-rerank.py      vectors kept to judge candidates by
-rows.py        encoded vectors while they are gathered and sorted
-trained.py     what fit learns, and how vectors become rows by it
-fitting.py     what an index is trained on
-recall.py      what searches find, and what to ask for so much
-scan.py        segments: the arrays that a search reads, and its native call
-snapshot.py    segments, and what is still there of them
-lookup.py      vectors and attributes by id
-refit.py       their vectors once more, to learn from
-search.py      what a search is asked for, and how it goes on until that is found
-truth.py       queries to measure by, and their exact answers
-tuning.py      what searches find, measured
-storage/       segments in files, and which of them count
-state.py       the snapshot that counts now, and who may replace it
-index.py       Index, which composes the above
-budget.py      what fits a number of bytes
-opening.py     build and open
-formats/       vectors from files, results to files
-datasets.py    the word vectors that come with the package
-paper/         the paper's experiments, and some that it could not run
-report/        results as a page to be read in a browser
-integrations/  pcpq inside other libraries
-cli/           the command line
-"""
+"""pcpq: vector search with projective clustering product quantization."""
 
 import importlib
 from typing import Any
 
+from pcpq.building import build
+from pcpq.building import open_index as open
 from pcpq.errors import FormatError, LockedError, NotDurableError, NotFittedError
 from pcpq.index import Index
-from pcpq.opening import build
-from pcpq.opening import open_index as open
 from pcpq.quantizers import APCPQ, APQ, PCPQ, PQ, QAPCPQ, QPCPQ, Codes, Quantizer
-from pcpq.search import Bitmap, Result
-from pcpq.where import WhereLimits
+from pcpq.search.filters import Bitmap
+from pcpq.search.recall_curve import Choice, RecallCurve
+from pcpq.search.result import Result
+from pcpq.search.where import WhereLimits
 
 __version__ = "0.1.0"
 
@@ -62,6 +23,7 @@ __all__ = [
     "QAPCPQ",
     "QPCPQ",
     "Bitmap",
+    "Choice",
     "Codes",
     "FormatError",
     "Index",
@@ -69,6 +31,7 @@ __all__ = [
     "NotDurableError",
     "NotFittedError",
     "Quantizer",
+    "RecallCurve",
     "Result",
     "WhereLimits",
     "build",

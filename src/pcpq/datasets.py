@@ -6,7 +6,7 @@ from importlib import resources
 
 import numpy as np
 
-from pcpq.arrays import Float32Array
+from pcpq.io.arrays import Float32Array
 
 
 def load_words() -> tuple[Float32Array, list[str]]:

@@ -12,32 +12,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import Float32Array, Ids
 from pcpq.errors import FormatError, NotFittedError
-from pcpq.fitting import check_choices, train, training_rows
-from pcpq.foreign import as_array
-from pcpq.lookup import attributes_of, statistics, vectors_of
-from pcpq.names import is_id
-from pcpq.parallel import available_threads
+from pcpq.io.arrays import Float32Array, Ids
+from pcpq.io.foreign_arrays import as_array
+from pcpq.io.ids import is_id
+from pcpq.io.streams import Sample, Stream
 from pcpq.quantizers import Quantizer, refuse_subclass
-from pcpq.quantizers.options import whole_number
-from pcpq.recall import FEW, RecallCurve, check_target
-from pcpq.refit import sample_of
-from pcpq.rows import RowsBuilder
-from pcpq.search import Result, as_returned, ask, explain, find, find_one, find_range, make_plan, range_plan
-from pcpq.search import range_bound as bound_of
-from pcpq.snapshot import Snapshot
-from pcpq.state import State
-from pcpq.storage.backup import back_up
-from pcpq.storage.files import Maps, reading
-from pcpq.storage.manifest import MANIFEST, Manifest
-from pcpq.storage.objects import quantizer_of, quantizer_settings
-from pcpq.storage.store import Store
-from pcpq.streams import Sample, Stream
-from pcpq.trained import Trained
-from pcpq.truth import rows_apart
-from pcpq.tuning import measure_index
-from pcpq.where import WhereLimits
+from pcpq.search.execute import as_returned, ask, find, find_one
+from pcpq.search.explain import explain
+from pcpq.search.plan import make_plan, range_plan
+from pcpq.search.plan import range_bound as bound_of
+from pcpq.search.range import find_range
+from pcpq.search.recall_curve import FEW, RecallCurve, check_target
+from pcpq.search.reconstruct import attributes_of, vectors_of
+from pcpq.search.result import Result
+from pcpq.search.snapshot import Snapshot
+from pcpq.search.statistics import statistics
+from pcpq.search.where import WhereLimits
+from pcpq.segment.encoded_rows import RowsBuilder
+from pcpq.segment.trained import Trained
+from pcpq.segment.training import check_choices, train, training_rows
+from pcpq.store.backup import back_up
+from pcpq.store.files import Maps, reading
+from pcpq.store.manifest import MANIFEST, Manifest
+from pcpq.store.refit import sample_of
+from pcpq.store.serialization import quantizer_of, quantizer_settings
+from pcpq.store.state import State
+from pcpq.store.store import Store
+from pcpq.tuning.ground_truth import rows_apart
+from pcpq.tuning.measure import measure_index
+from pcpq.util.threads import available_threads
+from pcpq.util.validation import whole_number
 
 Progress = Callable[[int, int | None], None]
 

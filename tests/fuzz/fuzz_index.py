@@ -38,8 +38,8 @@ from forging import file_of, forge, forge_manifest, load, set_entry
 
 import pcpq
 from pcpq import _core
-from pcpq.storage import objects
-from pcpq.storage.manifest import read_manifest
+from pcpq.store import serialization as objects
+from pcpq.store.manifest import read_manifest
 
 CORPUS = Path(__file__).parent / "corpus.jsonl"
 D, N, N_SMALL, N_QUERIES = 8, 400, 24, 12
@@ -472,7 +472,7 @@ def use(path: Path, other: Any) -> None:
 
         attempt(read)
         if index._state.snapshot.parts:
-            attempt(lambda: pcpq.snapshot.merge(index._state.snapshot.parts))
+            attempt(lambda: pcpq.store.merging.merge(index._state.snapshot.parts))
     if refused:
         raise refused[0]
 

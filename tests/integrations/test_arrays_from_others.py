@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import pcpq
-from pcpq import streams
-from pcpq.arrays import as_vectors
-from pcpq.foreign import LazyRows, as_held
-from pcpq.streams import Stream
+from pcpq.io import streams
+from pcpq.io.arrays import as_vectors
+from pcpq.io.foreign_arrays import LazyRows, as_held
+from pcpq.io.streams import Stream
 
 N, D = 400, 8
 

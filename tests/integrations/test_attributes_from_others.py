@@ -127,8 +127,8 @@ import numpy as np, pyarrow as pa
 import ray.data
 import pcpq
 from pathlib import Path
-from pcpq.storage.tables import read_attributes
-from pcpq.storage.tensors import FileEntry, checksum
+from pcpq.store.tables import read_attributes
+from pcpq.store.tensors import FileEntry, checksum
 
 class Loud:
     def __reduce__(self):

@@ -224,7 +224,7 @@ def test_a_failed_commit_is_said_and_the_next_one_brings_everything(tmp_path, mo
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("pcpq.storage.store.write_segment", full)
+        patched.setattr("pcpq.store.store.write_segment", full)
         with pytest.raises(OSError, match="No space left"):
             put(store, ["queen"], [{"year": 2020}])
     put(store, ["piano"], [{"year": "a text"}])

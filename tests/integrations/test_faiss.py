@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pcpq
-from pcpq.streams import Stream
+from pcpq.io.streams import Stream
 
 faiss = pytest.importorskip("faiss")
 

@@ -16,7 +16,7 @@ from langchain_tests.integration_tests.vectorstores import VectorStoreIntegratio
 
 import pcpq
 from pcpq.integrations.langchain import PCPQVectorStore
-from pcpq.where import WhereLimits
+from pcpq.search.where import WhereLimits
 
 
 class WordEmbeddings(Embeddings):

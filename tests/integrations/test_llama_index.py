@@ -37,7 +37,7 @@ from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 import pcpq
 from pcpq.integrations.langchain import PCPQVectorStore as LangChainStore
 from pcpq.integrations.llama_index import PCPQVectorStore, condition_of
-from pcpq.where import WhereLimits, matching
+from pcpq.search.where import WhereLimits, matching
 
 
 class WordEmbedding(BaseEmbedding):

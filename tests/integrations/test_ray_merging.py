@@ -11,15 +11,15 @@ import pytest
 import ray_nodes  # noqa: F401  (before Ray, for which it sets variables)
 
 import pcpq
-from pcpq.names import Names
+from pcpq.segment.ids import Names
 
 pytest.importorskip("ray")
 
+from pcpq.building import learn
 from pcpq.integrations.ray.encoding import batch_rows, encode_part, joined_answers
 from pcpq.integrations.ray.merging import finish, frame_of, placed, ranges_of_lists, reserve, write_lists
 from pcpq.integrations.ray.sampling import GatheredStream
 from pcpq.integrations.ray.sources import source_of
-from pcpq.opening import learn
 
 DIMENSIONS, ROWS = 128, 7000
 CONFIGURATIONS = {
@@ -180,10 +180,10 @@ def test_inputs_that_cannot_be_one_array_are_refused(tmp_path):
 
 def test_manifests_of_both_are_alike(vectors, source, tmp_path):
     """What the store writes of a segment that others wrote."""
-    from pcpq.snapshot import Part, Snapshot
-    from pcpq.storage.objects import read_segment
-    from pcpq.storage.store import Store
-    from pcpq.storage.tensors import FileEntry, checksum
+    from pcpq.search.snapshot import Part, Snapshot
+    from pcpq.store.serialization import read_segment
+    from pcpq.store.store import Store
+    from pcpq.store.tensors import FileEntry, checksum
 
     index = pcpq.build(vectors, metric="dot", n_lists=40)
     index.save(tmp_path / "single")

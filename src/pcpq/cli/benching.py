@@ -15,7 +15,7 @@ from pcpq.cli.measuring import TARGETS, add_exam, curve_of, queries_of
 from pcpq.cli.parsers import Commands, add_index, add_input, add_json, add_threads
 from pcpq.cli.terminal import print_table, tell
 from pcpq.index import Index
-from pcpq.progress import Progress, progress_bar
+from pcpq.util.progress import Progress, progress_bar
 
 # A speed is the best of several runs, for so many seconds in all and so often at least.
 SECONDS, RUNS = 0.4, 3
@@ -53,8 +53,8 @@ def bench(options: argparse.Namespace) -> None:
     """Exact answers first, then searches, on one thread and on all."""
     import pcpq
     from pcpq.cli.exact import MOST_RESULTS, make_exam
-    from pcpq.formats import read_vectors
-    from pcpq.parallel import available_threads
+    from pcpq.io.formats import read_vectors
+    from pcpq.util.threads import available_threads
 
     threads = sorted({1, available_threads(options.threads)})
     queries = queries_of(options)
@@ -146,6 +146,6 @@ def print_bench(found: dict[str, Any], threads: list[int]) -> None:
 
 def as_numbers(index: Index, ids: Any) -> Any:
     """Numbers that searches have for ids."""
-    from pcpq.tuning import given_answers
+    from pcpq.tuning.measure import given_answers
 
     return given_answers(index._fitted().snapshot, ids).ids

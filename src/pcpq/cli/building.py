@@ -11,11 +11,11 @@ from typing import Any
 
 from pcpq.cli.parsers import Commands, add_attributes, add_index, add_input, add_json, add_threads
 from pcpq.cli.terminal import tell
-from pcpq.codebooks import CODEBOOKS
-from pcpq.fitting import METRICS
-from pcpq.progress import Progress, progress_bar
-from pcpq.rerank import KEEPS
-from pcpq.rotation import ROTATIONS
+from pcpq.quantizers.rotation import ROTATIONS
+from pcpq.segment.codebooks import CODEBOOKS
+from pcpq.segment.kept_vectors import KEEPS
+from pcpq.segment.training import METRICS
+from pcpq.util.progress import Progress, progress_bar
 
 NONE = "none"
 FLOAT = 4  # bytes
@@ -145,7 +145,7 @@ def build_on_ray(options: argparse.Namespace, place: Path) -> None:
 
 def report(options: argparse.Namespace, metric: str, index: Any, seconds: float) -> None:
     """What was built."""
-    from pcpq.recall import USUAL_TARGET
+    from pcpq.search.recall_curve import USUAL_TARGET
 
     stats = index.stats()
     each = sum(stats["bytes_per_vector"].values())
@@ -187,7 +187,7 @@ def chosen_settings(options: argparse.Namespace) -> dict[str, Any]:
 
 def check_place(place: Path, force: bool) -> None:
     """An error before the work if the index cannot be written after it."""
-    from pcpq.storage.manifest import MANIFEST, is_ours
+    from pcpq.store.manifest import MANIFEST, is_ours
 
     if place.exists() and not place.is_dir():
         raise FileExistsError(f"{place} is a file; an index is a directory")

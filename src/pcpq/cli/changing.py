@@ -8,7 +8,7 @@ from typing import Any
 from pcpq.cli.building import counter
 from pcpq.cli.parsers import Commands, add_attributes, add_index, add_input, add_json, add_threads
 from pcpq.cli.terminal import tell
-from pcpq.progress import progress_bar
+from pcpq.util.progress import progress_bar
 
 
 def add_add(commands: Commands) -> None:
@@ -61,7 +61,7 @@ def add(options: argparse.Namespace) -> None:
 def known_attributes(index: Any, file: Any) -> str | None:
     """Attributes that the index has and the file too: they come along unless others are named."""
     from pcpq.cli.inputs import columns_of
-    from pcpq.formats.files import parsing
+    from pcpq.io.formats.files import parsing
 
     parts = index._fitted().snapshot.parts
     tables = [part.segment.attributes.table for part in parts if part.segment.attributes is not None]

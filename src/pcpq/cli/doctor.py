@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pcpq.arrays import Float32Array
 from pcpq.cli.parsers import Commands, add_json
 from pcpq.cli.problems import EXTRAS, Wrong, how_to_get
 from pcpq.cli.terminal import print_facts, print_table, tell
+from pcpq.io.arrays import Float32Array
 
 ROWS, DIMENSIONS, N_QUERIES, K = 4000, 24, 50, 10
 # What searches with usual settings must find of made-up vectors, which is what they aim at less chance.
@@ -80,8 +80,8 @@ def machine() -> dict[str, Any]:
     """Processor and versions."""
     import pcpq
     from pcpq import _core
-    from pcpq.environment import processor
-    from pcpq.parallel import available_threads
+    from pcpq.experiments.environment import processor
+    from pcpq.util.threads import available_threads
 
     return {
         "pcpq": pcpq.__version__,

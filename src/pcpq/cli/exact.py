@@ -8,12 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from pcpq.arrays import Float32Array, Ids
-from pcpq.formats import VectorFile
 from pcpq.index import Index
-from pcpq.snapshot import Snapshot
-from pcpq.truth import GIVEN_QUERIES, QUERIES, TRUE_ROWS, ExactAnswers, Truth, TuningQueries, numbers_at
-from pcpq.tuning import given_answers, stored_answers, stored_queries
+from pcpq.io.arrays import Float32Array, Ids
+from pcpq.io.formats import VectorFile
+from pcpq.search.snapshot import Snapshot
+from pcpq.tuning.ground_truth import (
+    GIVEN_QUERIES,
+    QUERIES,
+    TRUE_ROWS,
+    ExactAnswers,
+    Truth,
+    TuningQueries,
+    numbers_at,
+)
+from pcpq.tuning.measure import given_answers, stored_answers, stored_queries
 
 # Kept vectors this near to a query, in parts of its largest number, are the query itself.
 SAME = {"int8": 5e-3, "int16": 5e-5, "float16": 1e-3, "float32": 1e-6}

@@ -16,7 +16,7 @@ FOLDERS, FILES = ("INDEX", "DIR", "FOLDER"), ("FILE", "QUERIES", "OUT")
 
 def add_paper(commands: Commands) -> None:
     """`pcpq paper`."""
-    from pcpq.paper.run import PARTS
+    from pcpq.experiments.paper.run import PARTS
 
     parser = commands.add(
         "paper",
@@ -49,10 +49,10 @@ def add_paper(commands: Commands) -> None:
 
 def paper(options: argparse.Namespace) -> None:
     """Run, save, show, draw."""
-    from pcpq.paper.figures import draw_all
-    from pcpq.paper.run import Run, save
-    from pcpq.paper.sets import load_set
-    from pcpq.paper.summary import summary
+    from pcpq.experiments.paper.figures import draw_all
+    from pcpq.experiments.paper.run import Run, save
+    from pcpq.experiments.paper.sets import load_set
+    from pcpq.experiments.paper.summary import summary
 
     folder = None if options.dataset == "words" or options.data is None else Path(options.data)
     run = Run(
@@ -89,7 +89,7 @@ def add_report(commands: Commands) -> None:
 
 def report(options: argparse.Namespace) -> None:
     """Write the page."""
-    from pcpq.report import write_report
+    from pcpq.experiments.report import write_report
 
     page = write_report(options.folder, options.out)
     tell(options.json, {"out": page}, lambda: print(page))
@@ -97,7 +97,7 @@ def report(options: argparse.Namespace) -> None:
 
 def add_demo(commands: Commands) -> None:
     """`pcpq demo [WORD ...]`."""
-    from pcpq.demo import add_words, show
+    from pcpq.cli.demo import add_words, show
 
     parser = commands.add(
         "demo",

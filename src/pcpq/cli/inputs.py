@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from pcpq.formats import VectorFile, format_of, read_vectors
-from pcpq.formats.files import parsing
 from pcpq.index import Index
+from pcpq.io.formats import VectorFile, format_of, read_vectors
+from pcpq.io.formats.files import parsing
 
 STDIN = "-"
 # Formats whose files may be all about ids; of the others, what is no array is a list of them.
@@ -82,8 +82,8 @@ def attributes_in(file: VectorFile, names: str | None) -> dict[str, Any] | None:
 
 def columns_of(file: VectorFile) -> list[str]:
     """What columns there are; of JSONL, the fields of the first line."""
-    from pcpq.formats.columns import look
-    from pcpq.formats.jsonl import objects
+    from pcpq.io.formats.columns import look
+    from pcpq.io.formats.jsonl import objects
 
     if file.format == "jsonl":
         return list(next(objects(file.path))[1])
@@ -96,14 +96,14 @@ def column_in(file: VectorFile, name: str) -> Any:
     """One column of parquet or Arrow."""
     import pyarrow
 
-    from pcpq.formats.columns import parts_of
+    from pcpq.io.formats.columns import parts_of
 
     return pyarrow.chunked_array(list(parts_of(file.path, file.format, name, ROWS_AT_ONCE)))
 
 
 def fields_in(file: VectorFile, names: list[str]) -> dict[str, Any]:
     """Fields of all lines, null where a line has none."""
-    from pcpq.formats.jsonl import objects
+    from pcpq.io.formats.jsonl import objects
 
     columns: dict[str, Any] = {name: [] for name in names}
     for _, found in objects(file.path):

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from pcpq.arrays import Float32Array, slices
 from pcpq.cli.measuring import choices, curve_of, print_choices
 from pcpq.cli.parsers import Commands, add_index, add_json
 from pcpq.cli.problems import Wrong
 from pcpq.cli.terminal import print_facts, print_table, size, tell
-from pcpq.progress import progress_bar
+from pcpq.io.arrays import Float32Array
+from pcpq.util.batches import slices
+from pcpq.util.progress import progress_bar
 
 FLOAT = 4  # bytes
 # Numbers that are read at once; where vectors are decoded, all codes are unpacked each time.
@@ -163,8 +164,8 @@ def add_export(commands: Commands) -> None:
 def export(options: argparse.Namespace) -> None:
     """In the order of ids."""
     import pcpq
-    from pcpq.formats import format_of, write_vectors
-    from pcpq.formats.writing import WITH_IDS
+    from pcpq.io.formats import format_of, write_vectors
+    from pcpq.io.formats.writing import WITH_IDS
 
     if Path(options.out).exists() and not options.force:
         raise FileExistsError(f"{options.out} is there already: --force replaces it")
@@ -188,7 +189,7 @@ def export(options: argparse.Namespace) -> None:
 
 def vectors_in_order(snapshot: Any, order: Any, bar: Any) -> Iterator[Float32Array]:
     """(n_i, d) vectors of a snapshot, some at a time."""
-    from pcpq.refit import LiveVectors
+    from pcpq.store.refit import LiveVectors
 
     vectors = LiveVectors(snapshot)
     numbers = NUMBERS_DECODED if snapshot.trained.keep is None else NUMBERS_AT_ONCE

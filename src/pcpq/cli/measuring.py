@@ -8,8 +8,8 @@ from typing import Any
 from pcpq.cli.parsers import Commands, Parser, add_index, add_input, add_json, add_threads
 from pcpq.cli.terminal import print_table, tell
 from pcpq.index import Index
-from pcpq.progress import progress_bar
-from pcpq.recall import RecallCurve
+from pcpq.search.recall_curve import RecallCurve
+from pcpq.util.progress import progress_bar
 
 TARGETS = (0.8, 0.9, 0.95, 0.99)
 
@@ -49,7 +49,7 @@ def tune(options: argparse.Namespace) -> None:
     """Measure, commit, show."""
     import pcpq
     from pcpq.cli.exact import CODES_ONLY, make_exam
-    from pcpq.formats import read_vectors
+    from pcpq.io.formats import read_vectors
 
     queries = queries_of(options)
     with pcpq.open(options.index, mode="a") as index, progress_bar(None) as bar:

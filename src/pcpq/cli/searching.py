@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pcpq.arrays import slices
 from pcpq.cli.parsers import Commands, add_index, add_input, add_threads
 from pcpq.cli.terminal import tell
-from pcpq.formats import RESULT_FORMATS
-from pcpq.progress import progress_bar
+from pcpq.io.formats import RESULT_FORMATS
+from pcpq.util.batches import slices
+from pcpq.util.progress import progress_bar
 
 # Queries between two steps of the bar.
 QUERIES_AT_ONCE = 10_000
@@ -79,7 +79,7 @@ def add_search(commands: Commands) -> None:
 
 def search(options: argparse.Namespace) -> None:
     """Open, ask, write."""
-    from pcpq.formats import write_results
+    from pcpq.io.formats import write_results
 
     if (options.file is None) == (options.words is None):
         raise ValueError("nothing says what to search for, or two things do: give FILE or --word")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pcpq.formats.results import printable, width
+from pcpq.io.formats.results import printable, width
 
 
 def in_colour() -> bool:

@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import Float32Array
-from pcpq.attributes import arrow
-from pcpq.condition import refusal
+from pcpq.building import open_index
 from pcpq.errors import LockedError
 from pcpq.index import Index
 from pcpq.integrations.conditions import METADATA, both
 from pcpq.integrations.metadata import NODE, TEXT, columns_there, table_of
-from pcpq.opening import open_index
-from pcpq.recall import FEW
-from pcpq.storage.manifest import MANIFEST, is_ours
-from pcpq.where import WhereLimits, checked_limits, duck, refuse_text
+from pcpq.io.arrays import Float32Array
+from pcpq.search.condition import refusal
+from pcpq.search.recall_curve import FEW
+from pcpq.search.where import WhereLimits, checked_limits, duck, refuse_text
+from pcpq.segment.attributes import arrow
+from pcpq.store.manifest import MANIFEST, is_ours
 
 # So many times as many documents as lists were learned from, and they are learned anew.
 GROWN = 2

@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import Float32Array, Ids, refuse_duplicates
-from pcpq.attributes import as_table
+from pcpq.building import build
 from pcpq.errors import FormatError
-from pcpq.foreign import LazyRows
 from pcpq.index import Index
-from pcpq.opening import build
+from pcpq.io.arrays import Float32Array, Ids
+from pcpq.io.foreign_arrays import LazyRows
+from pcpq.io.ids import refuse_duplicates
+from pcpq.segment.attributes import as_table
 
 try:
     import faiss

@@ -11,7 +11,7 @@ from uuid import uuid4
 from pcpq.index import Index
 from pcpq.integrations import conditions
 from pcpq.integrations.documents import Documents, Row, relevance_of
-from pcpq.where import WhereLimits
+from pcpq.search.where import WhereLimits
 
 try:
     from langchain_core.documents import Document

@@ -12,7 +12,7 @@ from typing import Any
 from pcpq.index import Index
 from pcpq.integrations import conditions
 from pcpq.integrations.documents import Documents, Row, is_free, relevance_of
-from pcpq.where import WhereLimits
+from pcpq.search.where import WhereLimits
 
 try:
     from fsspec import AbstractFileSystem

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from pcpq.attributes import arrow, problem_of_names
 from pcpq.index import Index
 from pcpq.integrations.conditions import METADATA
+from pcpq.segment.attributes import arrow, problem_of_names
 
 # NODE is there only if whoever puts documents has more to say of them.
 TEXT, NODE = "text", "node"

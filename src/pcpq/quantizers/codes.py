@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import Float32Array
-from pcpq.sections import Layout
+from pcpq.io.arrays import Float32Array
+from pcpq.quantizers.sections import Layout
 
 
 @dataclass(frozen=True)

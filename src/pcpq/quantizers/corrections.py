@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import Float32Array, slices
+from pcpq.io.arrays import Float32Array
 from pcpq.quantizers.codes import Model
 from pcpq.quantizers.encoder import corrections, decode_working, row_norms, search_codes
 from pcpq.quantizers.options import Options
+from pcpq.util.batches import slices
 
 N_QUERIES = 500
 NEIGHBOURS = 10

@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq import _core
-from pcpq.arrays import Float32Array, FloatArray, encoding_batches, working_rows
-from pcpq.parallel import available_threads, map_threads
+from pcpq.io.arrays import Float32Array, FloatArray, working_rows
 from pcpq.quantizers.codes import Codes, Model
 from pcpq.quantizers.loss import point_ratios
 from pcpq.quantizers.options import Options
 from pcpq.quantizers.scales import nearest_level
-from pcpq.sections import turn
+from pcpq.quantizers.sections import turn
+from pcpq.util.batches import encoding_batches
+from pcpq.util.threads import available_threads, map_threads
 
 # Passes over the sections of a vector; most vectors settle after three or four.
 SWEEPS = 10

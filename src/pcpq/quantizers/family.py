@@ -14,15 +14,15 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import Float32Array, as_vectors, check_rows_match, typical_unit, working_rows
 from pcpq.errors import NotFittedError
-from pcpq.foreign import as_array
+from pcpq.io.arrays import Float32Array, as_vectors, check_rows_match, typical_unit, working_rows
+from pcpq.io.foreign_arrays import as_array
 from pcpq.quantizers import encoder, scorer
 from pcpq.quantizers.codes import Codes, Model
 from pcpq.quantizers.corrections import choose_corrections
 from pcpq.quantizers.options import Options, settle
+from pcpq.quantizers.sections import make_layout, query_whitening
 from pcpq.quantizers.trainer import train
-from pcpq.sections import make_layout, query_whitening
 
 AnyQuantizer = TypeVar("AnyQuantizer", bound="Quantizer")
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pcpq.arrays import Float32Array
-from pcpq.clustering import SEEDINGS
+from pcpq.io.arrays import Float32Array
+from pcpq.quantizers.clustering import SEEDINGS
+from pcpq.util.validation import whole_number
 
 # What "auto" means: ours, and with paper=True the paper's.
 OURS: dict[str, Any] = {
@@ -122,10 +123,3 @@ def settle(anisotropic: bool, scale: str, parameters: dict[str, Any]) -> Options
         seed=None if seed is None else whole_number("seed", seed, 0, (1 << 63) - 1),
         threads=None if given["threads"] is None else whole_number("threads", given["threads"], 1, 4096),
     )
-
-
-def whole_number(name: str, value: Any, least: int, most: int) -> int:
-    """`value` if it is an integer from least to most, or a ValueError that says so."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
-        raise ValueError(f"{name} is {value!r}; expected a whole number from {least} to {most}")
-    return int(value)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq import _core
-from pcpq.arrays import Float32Array
+from pcpq.io.arrays import Float32Array
 
 Float64Array = NDArray[np.float64]
 

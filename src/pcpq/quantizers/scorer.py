@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq import _core
-from pcpq.arrays import Float32Array, FloatArray
-from pcpq.parallel import map_threads
+from pcpq.io.arrays import Float32Array, FloatArray
 from pcpq.quantizers.codes import Codes, Model
 from pcpq.quantizers.encoder import split_scales
+from pcpq.util.threads import map_threads
 
 # Queries a task: enough to share the codes in cache, few enough to spread over threads.
 QUERIES_TOGETHER = 16

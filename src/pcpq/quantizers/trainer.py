@@ -1,7 +1,7 @@
 """Training: one path for the six cells of the grid.
 
-Sections are clustered on their own (`pcpq.clustering`), then the alphas of all become s scales, then, if
-`refine` says so, codes, centers and scales improve each other until the loss stops falling.
+Sections are clustered on their own (`clustering.py`), then the alphas of all become s scales, then, if `refine`
+says so, codes, centers and scales improve each other until the loss stops falling.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq import _core
-from pcpq.arrays import Float32Array
-from pcpq.clustering import (
+from pcpq.io.arrays import Float32Array
+from pcpq.quantizers.clustering import (
     Clusters,
     Section,
     best_alphas,
@@ -22,13 +22,13 @@ from pcpq.clustering import (
     least_squares_centers,
     reseed_empty,
 )
-from pcpq.parallel import map_threads
 from pcpq.quantizers.codes import Model
 from pcpq.quantizers.encoder import row_norms, unit_vectors
 from pcpq.quantizers.loss import parallel_weights, point_ratios
 from pcpq.quantizers.options import Options
 from pcpq.quantizers.scales import best_levels
-from pcpq.sections import Layout, turn
+from pcpq.quantizers.sections import Layout, turn
+from pcpq.util.threads import map_threads
 
 # Clustering stops when a round lowers the loss by less than this share; where refinement follows, sooner.
 TOLERANCE = 1e-4

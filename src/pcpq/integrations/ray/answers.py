@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import Ids
 from pcpq.integrations.ray.candidates import Candidates
-from pcpq.scan import Scores
+from pcpq.io.arrays import Ids
+from pcpq.segment.segment import Scores
 
 
 def judged_best(parts: Sequence[Candidates], k: int, rerank: int) -> tuple[Scores, Ids]:

@@ -15,8 +15,7 @@ import numpy as np
 import ray
 from numpy.typing import NDArray
 
-from pcpq.arrays import FloatArray, Ids
-from pcpq.attributes import arrow
+from pcpq.building import learn, open_index
 from pcpq.index import Index, Progress
 from pcpq.integrations.ray.encoding import Encoded, Found, batch_rows, encode_part, joined_answers
 from pcpq.integrations.ray.merging import (
@@ -31,18 +30,19 @@ from pcpq.integrations.ray.merging import (
 from pcpq.integrations.ray.sampling import GatheredStream
 from pcpq.integrations.ray.sources import Source, source_of, values_of
 from pcpq.integrations.ray.tasks import in_order, run
-from pcpq.names import NewIds, new_ids
-from pcpq.opening import learn, open_index
-from pcpq.recall import FEW, RecallCurve
-from pcpq.scan import Segment
-from pcpq.snapshot import Part, Snapshot
-from pcpq.state import known_attributes
-from pcpq.storage.objects import read_segment
-from pcpq.storage.store import Store
-from pcpq.storage.tensors import FileEntry
-from pcpq.trained import Trained
-from pcpq.truth import ExactAnswers, TuningQueries
-from pcpq.tuning import measure
+from pcpq.io.arrays import FloatArray, Ids
+from pcpq.search.recall_curve import FEW, RecallCurve
+from pcpq.search.snapshot import Part, Snapshot
+from pcpq.segment.attributes import arrow
+from pcpq.segment.ids import NewIds, new_ids
+from pcpq.segment.segment import Segment
+from pcpq.segment.trained import Trained
+from pcpq.store.serialization import read_segment
+from pcpq.store.state import known_attributes
+from pcpq.store.store import Store
+from pcpq.store.tensors import FileEntry
+from pcpq.tuning.ground_truth import ExactAnswers, TuningQueries
+from pcpq.tuning.measure import measure
 
 # Searches number the rows of a segment with 32 bits.
 MOST_ROWS = (1 << 31) - 1

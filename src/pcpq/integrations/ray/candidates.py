@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import Ids
-from pcpq.scan import Scores
+from pcpq.io.arrays import Ids
+from pcpq.segment.segment import Scores
 
 # What the scan thinks of nothing.
 NOTHING = np.iinfo(np.int32).min

@@ -10,13 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import Float32Array, Ids, encoding_batches
 from pcpq.integrations.ray.sources import Source
-from pcpq.rows import Rows, RowsBuilder, Spread
-from pcpq.storage.store import new_name
-from pcpq.storage.tensors import FileEntry, Tensors, write_tensors
-from pcpq.trained import Trained
-from pcpq.truth import ExactAnswers, TuningQueries
+from pcpq.io.arrays import Float32Array, Ids
+from pcpq.segment.encoded_rows import Rows, RowsBuilder
+from pcpq.segment.list_statistics import Spread
+from pcpq.segment.trained import Trained
+from pcpq.store.store import new_name
+from pcpq.store.tensors import FileEntry, Tensors, write_tensors
+from pcpq.tuning.ground_truth import ExactAnswers, TuningQueries
+from pcpq.util.batches import encoding_batches
 
 # Threads for which a build in one process has the largest batches; their size must be the same here, since sums
 # of a batch are rounded, and so are products of its rows with all centers.

@@ -18,22 +18,15 @@ from numpy.typing import NDArray
 
 from pcpq import _core
 from pcpq.integrations.ray.encoding import Encoded, PartFile
-from pcpq.names import Names
-from pcpq.packing import BLOCK, Blocks
 from pcpq.quantizers.codes import Codes
-from pcpq.rows import RowsBuilder, Spread
-from pcpq.scan import LEAST_ROWS_A_BLOCK, Segment
-from pcpq.storage.objects import (
-    LATER,
-    Arrays,
-    guard_of,
-    large_arrays,
-    page_of,
-    segment_words,
-    small_arrays,
-)
-from pcpq.storage.tensors import FileEntry, Shape, as_bytes, checksum, header_for
-from pcpq.trained import Trained
+from pcpq.segment.encoded_rows import RowsBuilder
+from pcpq.segment.ids import Names
+from pcpq.segment.list_statistics import Spread
+from pcpq.segment.packing import BLOCK, Blocks
+from pcpq.segment.segment import LEAST_ROWS_A_BLOCK, Segment
+from pcpq.segment.trained import Trained
+from pcpq.store.serialization import LATER, Arrays, guard_of, large_arrays, page_of, segment_words, small_arrays
+from pcpq.store.tensors import FileEntry, Shape, as_bytes, checksum, header_for
 
 # A checksum of as many digits as most have.
 USUAL_CHECK = (1 << 32) - 1

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import FloatArray
-from pcpq.streams import Sample, Stream
+from pcpq.io.arrays import FloatArray
+from pcpq.io.streams import Sample, Stream
 
 Gather = Callable[[NDArray[np.intp] | None], FloatArray]
 

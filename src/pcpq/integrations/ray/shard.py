@@ -14,20 +14,21 @@ import numpy as np
 import ray
 from numpy.typing import NDArray
 
-from pcpq.arrays import Float32Array, Ids
 from pcpq.integrations.ray.slices import SlicedPart, bounds_of, sliced
 from pcpq.integrations.ray.wire import cut, from_pieces
-from pcpq.lookup import attributes_of, statistics, vectors_of
-from pcpq.names import as_words, is_id
-from pcpq.recall import RecallCurve
-from pcpq.scan import Allowed
-from pcpq.search import Bitmap
-from pcpq.snapshot import Snapshot, best_of
-from pcpq.storage.manifest import Manifest, check_of, read_manifest
-from pcpq.storage.store import Store
-from pcpq.trained import Trained
-from pcpq.tuning import measure_index
-from pcpq.where import WhereLimits
+from pcpq.io.arrays import Float32Array, Ids
+from pcpq.io.ids import as_words, is_id
+from pcpq.search.filters import Bitmap
+from pcpq.search.recall_curve import RecallCurve
+from pcpq.search.reconstruct import attributes_of, vectors_of
+from pcpq.search.snapshot import Snapshot, best_of
+from pcpq.search.statistics import statistics
+from pcpq.search.where import WhereLimits
+from pcpq.segment.segment import Allowed
+from pcpq.segment.trained import Trained
+from pcpq.store.manifest import Manifest, check_of, read_manifest
+from pcpq.store.store import Store
+from pcpq.tuning.measure import measure_index
 
 # Queries of a call that does not wait for its turn.
 FEW_QUERIES = 64

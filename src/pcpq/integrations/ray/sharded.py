@@ -14,7 +14,6 @@ import ray
 from numpy.typing import NDArray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from pcpq.arrays import Float32Array
 from pcpq.integrations.ray.replicas import Question, Replicas
 from pcpq.integrations.ray.shard import (
     MOST_FILTERS,
@@ -27,20 +26,15 @@ from pcpq.integrations.ray.shard import (
 )
 from pcpq.integrations.ray.view import Directory, Patience, View
 from pcpq.integrations.ray.writing import Writers
-from pcpq.quantizers.options import whole_number
-from pcpq.recall import FEW, check_target
-from pcpq.search import (
-    Bitmap,
-    Result,
-    as_returned,
-    ask,
-    find,
-    find_range,
-    plan_for,
-    range_bound,
-    range_probes,
-)
-from pcpq.where import WhereLimits
+from pcpq.io.arrays import Float32Array
+from pcpq.search.execute import as_returned, ask, find
+from pcpq.search.filters import Bitmap
+from pcpq.search.plan import plan_for, range_bound, range_probes
+from pcpq.search.range import find_range
+from pcpq.search.recall_curve import FEW, check_target
+from pcpq.search.result import Result
+from pcpq.search.where import WhereLimits
+from pcpq.util.validation import whole_number
 
 # Times that a query begins anew because a generation went away under it.
 MOST_TRIES = 10

@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import Float32Array, Ids, slices
 from pcpq.integrations.ray.candidates import NOTHING, Candidates, candidates_of
-from pcpq.packing import BLOCK, Blocks
-from pcpq.parallel import available_threads, map_threads
-from pcpq.rows import Spread
-from pcpq.scan import QUERIES_TOGETHER, Allowed, Segment
-from pcpq.snapshot import Part, Snapshot, rows_in
-from pcpq.storage.objects import guard_of
+from pcpq.io.arrays import Float32Array, Ids
+from pcpq.search.snapshot import Part, Snapshot, rows_in
+from pcpq.segment.list_statistics import Spread
+from pcpq.segment.packing import BLOCK, Blocks
+from pcpq.segment.segment import QUERIES_TOGETHER, Allowed, Segment
+from pcpq.store.serialization import guard_of
+from pcpq.util.batches import slices
+from pcpq.util.threads import available_threads, map_threads
 
 
 def bounds_of(snapshot: Snapshot, shards: int) -> Ids:

@@ -12,12 +12,12 @@ from typing import Any, cast
 import numpy as np
 import ray
 
-from pcpq.arrays import FloatArray, as_vectors
 from pcpq.errors import FormatError
-from pcpq.formats import format_of, read_vectors
-from pcpq.formats.npy import read_header
-from pcpq.formats.vector_file import as_floats, check_dimensions, chosen, is_real, rows_at_once
-from pcpq.streams import as_rows
+from pcpq.io.arrays import FloatArray, as_vectors
+from pcpq.io.formats import format_of, read_vectors
+from pcpq.io.formats.npy import read_header
+from pcpq.io.formats.vector_file import as_floats, check_dimensions, chosen, is_real, rows_at_once
+from pcpq.io.streams import as_rows
 
 # What tells an address from a path of this machine.
 ADDRESS = ("://", "::")
@@ -74,8 +74,8 @@ class LocalPiece(Piece):
         """All values of a column."""
         import pyarrow
 
-        from pcpq.formats.columns import look as look_at_file
-        from pcpq.formats.columns import parts_of
+        from pcpq.io.formats.columns import look as look_at_file
+        from pcpq.io.formats.columns import parts_of
 
         path, format = Path(self.name), format_of(self.name)
         if format not in ("parquet", "arrow"):
@@ -134,7 +134,7 @@ class ParquetPiece(Piece):
         """All groups of a file."""
         from pyarrow.parquet import ParquetFile
 
-        from pcpq.formats.columns import is_vector
+        from pcpq.io.formats.columns import is_vector
 
         with system.open(name, "rb") as handle:
             file = ParquetFile(handle)
@@ -327,7 +327,7 @@ def blocks_of(dataset: Any, column: str | None) -> list[Piece]:
 
 def look(block: Any, column: str | None) -> tuple[int, int, str]:
     """Rows, dimensions and the column of vectors."""
-    from pcpq.formats.columns import is_vector
+    from pcpq.io.formats.columns import is_vector
 
     table = as_table(block)
     if not len(table):
@@ -360,7 +360,7 @@ def values_of(column: Any, name: str) -> Any:
     """A column as ids: int64 numbers, or a list of words."""
     import pyarrow
 
-    from pcpq.formats.columns import check_ids
+    from pcpq.io.formats.columns import check_ids
 
     check_ids(plain(name), name, column.type)
     if column.null_count:

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.arrays import Float32Array, Ids, slices
 from pcpq.integrations.ray.answers import judged_best
 from pcpq.integrations.ray.replicas import Question, Replicas, ShardLostError
 from pcpq.integrations.ray.shard import Description, Filter, Request
 from pcpq.integrations.ray.wire import MOST_BYTES, as_pieces, pieces_for
-from pcpq.recall import Choice, RecallCurve
-from pcpq.scan import Allowed, Scores
-from pcpq.snapshot import best_of
+from pcpq.io.arrays import Float32Array, Ids
+from pcpq.search.recall_curve import Choice, RecallCurve
+from pcpq.search.snapshot import best_of
+from pcpq.segment.segment import Allowed, Scores
+from pcpq.util.batches import slices
 
 # Queries of a batch that are worth another replica's time.
 QUERIES_A_REPLICA = 64

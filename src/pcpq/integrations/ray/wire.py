@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from pcpq.arrays import Float32Array, slices
+from pcpq.io.arrays import Float32Array
+from pcpq.util.batches import slices
 
 # Bytes of a piece: Ray sends up to 102,400 with a call, and some of them are not ours.
 PIECE = 102_000

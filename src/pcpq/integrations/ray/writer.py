@@ -6,9 +6,9 @@ import time
 from typing import Any
 from uuid import uuid4
 
+from pcpq.building import open_index
 from pcpq.index import Index
 from pcpq.integrations.ray.replicas import DIED, PAUSE, received
-from pcpq.opening import open_index
 
 # Seconds for which a writer may be away.
 PATIENCE = 60.0

@@ -9,11 +9,11 @@ import numpy as np
 import ray
 from numpy.typing import NDArray
 
-from pcpq.arrays import as_vectors
-from pcpq.attributes import as_table
 from pcpq.integrations.ray.view import Directory
 from pcpq.integrations.ray.writer import Writer, Writing
-from pcpq.names import as_asked
+from pcpq.io.arrays import as_vectors
+from pcpq.io.ids import as_asked
+from pcpq.segment.attributes import as_table
 
 # Seconds for which writers may take to let go of their locks; with their process they do in any case.
 CLOSING = 10.0

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn import get_config
 
-from pcpq.arrays import FloatArray, Ids, slices
-from pcpq.parallel import map_threads
+from pcpq.io.arrays import FloatArray, Ids
+from pcpq.util.batches import slices
+from pcpq.util.threads import map_threads
 
 Distances = NDArray[np.float64]
 

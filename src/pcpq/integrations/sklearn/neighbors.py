@@ -9,15 +9,16 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pcpq.arrays import FloatArray, Ids, slices
+from pcpq.building import build
 from pcpq.index import Index
 from pcpq.integrations.sklearn.graphs import Distances, Points, as_graph, nearest_first, put_in
 from pcpq.integrations.sklearn.quantizing import FLOATS
-from pcpq.opening import build
-from pcpq.parallel import available_threads
+from pcpq.io.arrays import FloatArray, Ids
 from pcpq.quantizers import Quantizer
-from pcpq.quantizers.options import whole_number
-from pcpq.recall import FEW, check_target
+from pcpq.search.recall_curve import FEW, check_target
+from pcpq.util.batches import slices
+from pcpq.util.threads import available_threads
+from pcpq.util.validation import whole_number
 
 CHOICES = {"mode": ("distance", "connectivity"), "metric": ("euclidean", "cosine")}
 # Queries that are searched for at once; an index makes a copy of them.

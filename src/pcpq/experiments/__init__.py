@@ -1,0 +1,1 @@
+"""Experiments: the paper's, and a report of results as a page."""

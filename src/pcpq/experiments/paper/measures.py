@@ -1,0 +1,173 @@
+"""One quantizer in the paper's setting: trained, applied, and measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq.experiments.paper.experiment import Experiment
+from pcpq.experiments.paper.protocols import Ranks
+from pcpq.experiments.paper.workers import Workers
+from pcpq.io.arrays import Float32Array
+from pcpq.quantizers import Codes, Quantizer
+from pcpq.util.batches import slices
+from pcpq.util.threads import map_threads
+
+# Queries against a list at once.
+QUERIES_TOGETHER = 256
+
+Tick = Callable[[float], None]  # told which share of a measurement is done
+
+
+@dataclass(frozen=True)
+class Coded:
+    """Every list's quantizer (the same, where they share one) and codes."""
+
+    quantizers: list[Quantizer]
+    codes: list[Codes]
+
+    @property
+    def distinct(self) -> list[Quantizer]:
+        """Each quantizer once."""
+        return list({id(quantizer): quantizer for quantizer in self.quantizers}.values())
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a table shows of a quantizer, and what curves are drawn from."""
+
+    numbers: dict[str, Any]
+    errors: Float32Array  # (n_queries,) relative, of the true answer's inner product
+    ranks: Ranks
+
+
+def measure(
+    experiment: Experiment, quantizer: Quantizer, codebooks: str, workers: Workers, tick: Tick
+) -> Measured:
+    """Train a quantizer for all lists ("shared") or one for each ("per_list"), encode, ask all queries."""
+    start = time.perf_counter()
+    coded = encode_lists(experiment, quantizer, codebooks, workers, tick)
+    build_seconds = time.perf_counter() - start
+    estimates = top_estimates(experiment, coded)
+    ahead, query_seconds = count_ahead(experiment, coded, estimates, tick)
+    products = np.maximum(np.abs(experiment.top_products), np.finfo(np.float32).tiny)
+    errors = (estimates - experiment.top_products) / products
+    lost, residual_energy, energy = reconstruction(experiment, coded)
+    n = len(experiment.base)
+    numbers = {
+        "relative_error": round(float(np.abs(errors).mean()), 5),
+        "signed_error": round(float(errors.mean()), 5),
+        "reconstruction_error": round(lost / energy, 5),
+        "residual_error": round(lost / residual_energy, 5),
+        "training_loss": float(sum(loss[-1] for one in coded.distinct for loss in one.losses_)),
+        "code_bits": max(one.bits_per_vector for one in coded.distinct),
+        "codebook_bits": round(sum(codebook_bits(one) for one in coded.distinct) / n, 3),
+        "build_seconds": round(build_seconds, 2),
+        "query_microseconds": round(1e6 * query_seconds / len(experiment.queries), 1),
+    }
+    ranks = Ranks.of(experiment, ahead)
+    return Measured(numbers, np.abs(errors), ranks)
+
+
+def encode_lists(
+    experiment: Experiment, quantizer: Quantizer, codebooks: str, workers: Workers, tick: Tick
+) -> Coded:
+    """Quantizers and codes of all lists; half of the work of a measurement, as far as `tick` is told."""
+    fresh = type(quantizer)(**quantizer.get_params() | {"threads": 1})
+    lists = filled_lists(experiment)
+    if codebooks == "shared":
+        fresh.set_params(threads=experiment.threads)
+        fresh.fit(experiment.all_residuals(), directions=experiment.base).set_params(threads=1)
+        codes = [fresh.encode(*experiment.parts(number)) for number in lists]
+        tick(0.5)
+        return Coded([fresh] * len(lists), codes)
+    jobs = ((fresh, *experiment.parts(number)) for number in lists)
+    found = workers.map(train_and_encode, jobs, lambda: tick(0.5 / len(lists)))
+    return Coded([one for one, _ in found], [codes for _, codes in found])
+
+
+def train_and_encode(job: tuple[Quantizer, Float32Array, Float32Array]) -> tuple[Quantizer, Codes]:
+    """A list's own quantizer and codes."""
+    quantizer, residuals, rows = job
+    own = type(quantizer)(**quantizer.get_params()).fit(residuals, directions=rows)
+    return own, own.encode(residuals, directions=rows)
+
+
+def filled_lists(experiment: Experiment) -> list[int]:
+    """Lists that have rows."""
+    return [int(number) for number in np.flatnonzero(np.diff(experiment.starts))]
+
+
+def estimate(experiment: Experiment, coded: Coded, place: int, number: int, asked: Any) -> Float32Array:
+    """(queries asked, rows of the list) estimated inner products, by table look-up."""
+    center = experiment.centers[number][None]
+    return coded.quantizers[place].scores(experiment.queries[asked], coded.codes[place], anchors=center)
+
+
+def top_estimates(experiment: Experiment, coded: Coded) -> Float32Array:
+    """(n_queries,) estimated inner product of every query with its true answer."""
+    found = np.empty(len(experiment.queries), np.float32)
+    lists = experiment.top_lists
+    for place, number in enumerate(filled_lists(experiment)):
+        asked = np.flatnonzero(lists == number)
+        if len(asked):
+            scores = estimate(experiment, coded, place, number, asked)
+            own = experiment.top[asked] - experiment.starts[number]
+            found[asked] = scores[np.arange(len(asked)), own]
+    return found
+
+
+def count_ahead(
+    experiment: Experiment, coded: Coded, estimates: Float32Array, tick: Tick
+) -> tuple[NDArray[np.int32], float]:
+    """(n_queries, L) rows of each list that seem better than the true answer; and seconds of one thread.
+
+    Rows with the same estimate come in order of their numbers, as everywhere.
+    """
+    ahead = np.zeros((len(experiment.queries), experiment.n_lists), np.int32)
+    lists, own = experiment.top_lists, experiment.top - experiment.starts[experiment.top_lists]
+
+    def count(item: tuple[int, int]) -> float:
+        place, number = item
+        seconds = 0.0
+        for some in slices(len(experiment.queries), QUERIES_TOGETHER):
+            start = time.thread_time()
+            scores = estimate(experiment, coded, place, number, some)
+            seconds += time.thread_time() - start
+            better = scores > estimates[some, None]
+            for query in some.start + np.flatnonzero(lists[some] == number):
+                mine = scores[query - some.start]
+                better[query - some.start] = mine > estimates[query]
+                better[query - some.start, : own[query]] |= mine[: own[query]] == estimates[query]
+                better[query - some.start, own[query]] = False
+            ahead[some, number] = better.sum(axis=1)
+        tick(0.5 / experiment.n_lists)
+        return seconds
+
+    return ahead, sum(map_threads(count, list(enumerate(filled_lists(experiment))), experiment.threads))
+
+
+def reconstruction(experiment: Experiment, coded: Coded) -> tuple[float, float, float]:
+    """Squared length of what codes lose, of residuals, and of vectors."""
+
+    def add_up(item: tuple[int, int]) -> NDArray[np.float64]:
+        place, number = item
+        residuals = experiment.residuals(number)
+        lost = residuals - coded.quantizers[place].decode(coded.codes[place])
+        parts = (lost, residuals, experiment.base[experiment.rows(number)])
+        return np.array([np.square(part, dtype=np.float64).sum() for part in parts])
+
+    found = map_threads(add_up, list(enumerate(filled_lists(experiment))), experiment.threads)
+    lost, residual, whole = np.sum(found, axis=0)
+    return float(lost), float(residual), float(whole)
+
+
+def codebook_bits(quantizer: Quantizer) -> int:
+    """Bits of centers and scales in float32."""
+    scales = quantizer.scales_
+    return 32 * (quantizer.centers_.size + (0 if scales is None else scales.size))

@@ -1,0 +1,77 @@
+"""Table 1 of the paper: operations counted while they are done, and timed, beside its formulas."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pcpq import _core
+from pcpq.experiments.paper.extensions import Setting
+from pcpq.io.arrays import Float32Array
+from pcpq.quantizers import PQ, QPCPQ, Codes, Quantizer
+from pcpq.quantizers.scorer import score_arguments
+
+# A list of the paper's, and as many vectors as it takes for tables to cost nothing.
+VECTORS = (1000, 100_000)
+TIMED_QUERIES = 20
+REPEATS = 5
+
+
+def table(setting: Setting, vectors: Float32Array, queries: Float32Array) -> Iterator[dict[str, Any]]:
+    """Rows of Table 1, for two numbers of vectors."""
+    d, m, k, s = vectors.shape[1], setting.n_sections, setting.n_centers, setting.n_scales
+    kinds: list[tuple[str, Quantizer, str, int, int]] = [
+        (f"clustering, {k} centers", PQ(n_sections=1, n_centers=k, paper=True), f"{k}", k * d, 1),
+        (f"PQ, {k} centers", PQ(n_sections=m, n_centers=k, paper=True), f"{k}^{m}", k * d, 2 * m),
+        (
+            f"PQ, {k * s:,} centers",
+            PQ(n_sections=m, n_centers=k * s, paper=True),
+            f"{k * s}^{m}",
+            s * k * d,
+            2 * m,
+        ),
+        (
+            f"Q-PCPQ, {k} centers, {s} scales",
+            QPCPQ(n_sections=m, n_centers=k, n_scales=s, paper=True),
+            f"{k * s}^{m}",
+            k * d + s * k * m,
+            2 * m,
+        ),
+    ]
+    for label, quantizer, distinct, once, each in kinds:
+        quantizer.fit(vectors)
+        codes = quantizer.encode(vectors[: max(VECTORS)])
+        for n in VECTORS:
+            # Few vectors of their own: the same again, since only their number matters.
+            some = codes[np.arange(n) % len(codes)]
+            one = quantizer.model_.layout.pad(queries[:1])
+            counted = _core.count_score_operations(one, **score_arguments(quantizer.model_, some))
+            yield {
+                "label": label,
+                "vectors": n,
+                "centers": distinct,
+                "formula": once + each * n,
+                "counted": count(counted, plain=quantizer.n_sections == 1),
+                "padding": quantizer.model_.layout.padded - d,
+                "microseconds": round(1e6 * fastest(quantizer, some, queries[:TIMED_QUERIES]), 1),
+                "index_bits": quantizer.bits_per_vector * n,
+            }
+
+
+def count(counted: tuple[int, int, int, int], *, plain: bool) -> int:
+    """Multiply-adds, multiplications, look-ups and additions; with one section there is nothing to add up."""
+    return sum(counted[:3] if plain else counted)
+
+
+def fastest(quantizer: Quantizer, codes: Codes, queries: Float32Array) -> float:
+    """Seconds a query on one thread, the best of some tries."""
+    quantizer.set_params(threads=1)
+    seconds = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        quantizer.scores(queries, codes)
+        seconds.append((time.perf_counter() - start) / len(queries))
+    return min(seconds)

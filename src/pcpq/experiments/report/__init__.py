@@ -1,0 +1,5 @@
+"""One HTML page of the JSON results in a folder."""
+
+from pcpq.experiments.report.page import write_report
+
+__all__ = ["write_report"]

@@ -1,0 +1,153 @@
+"""Results of the quantizer benchmark: recall by the bytes of a code."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pcpq.experiments.report.model import (
+    ONE_DIGIT,
+    SHARE,
+    SIGNIFICANT,
+    Axis,
+    Cell,
+    Chart,
+    Column,
+    Panel,
+    Point,
+    Series,
+    Source,
+    Table,
+    View,
+    data_line,
+    figure,
+    labels,
+    source,
+    words,
+)
+from pcpq.experiments.report.parts import Part, optional_number, optional_share, optional_text
+
+WIDER = ("recall_10_at_50", "recall_10_at_100")
+COLUMNS = (
+    Column("family"),
+    Column("code"),
+    Column("lists"),
+    Column("query sample"),
+    Column("bytes a vector", ONE_DIGIT),
+    Column("10@10", SHARE, bar=True),
+    Column("10@50", SHARE),
+    Column("10@100", SHARE),
+    Column("fit, s", SIGNIFICANT),
+    Column("encode, s", SIGNIFICANT),
+)
+
+
+@dataclass(frozen=True)
+class Code:
+    """One quantizer with its settings."""
+
+    family: str
+    method: str
+    size: float
+    recall: float
+    part: Part
+
+    def beats(self, other: Code) -> bool:
+        """Whether it finds as much in no more bytes, and is better in one."""
+        mine, theirs = (self.recall, -self.size), (other.recall, -other.size)
+        return mine != theirs and mine[0] >= theirs[0] and mine[1] >= theirs[1]
+
+
+def is_codes(part: Part) -> bool:
+    """Whether a file is a result of the quantizer benchmark on one data set."""
+    found = [part.value.get(name) for name in ("ours", "peers")]
+    return any(isinstance(rows, list) and any(is_code(row) for row in rows) for rows in found)
+
+
+def is_code(row: object) -> bool:
+    """Whether a row is about a quantizer."""
+    return isinstance(row, dict) and "bytes" in row and "method" in row
+
+
+def codes_panels(files: list[Part]) -> list[Panel]:
+    """The panel of codes, none without files."""
+    if not files:
+        return []
+    names = labels([file.part("data").part("name").text() for file in files], [file.file for file in files])
+    about = (
+        "How many of the true ten neighbours are among the best ten estimates, by the bytes of a code; every "
+        "list is scanned and nothing is re-ranked. A line joins the codes of a family that no smaller one of "
+        "it beats. A filled marker is a code that no code of any family beats in recall and bytes."
+    )
+    views = [file_view(name, file) for name, file in zip(names, files, strict=True)]
+    return [Panel("Codes by themselves", about, "codes", ("Data",), views)]
+
+
+def file_view(name: str, file: Part) -> View:
+    """The chart and the table of one data set."""
+    codes = [
+        code(row, ours)
+        for part, ours in (("ours", True), ("peers", False))
+        if (rows := file.maybe(part)) is not None
+        for row in rows.rows()
+    ]
+    chart = Chart(
+        "Recall by bytes", Axis("bytes a vector, code only", "log"), Axis("recall 10@10", "recall"), []
+    )
+    chart.series.extend(all_series(codes))
+    table = Table("Every code", COLUMNS, [code_row(one) for one in codes])
+    return View((name,), [data_line(file.part("data")) + "."], [chart], [table], sources(file))
+
+
+def sources(file: Part) -> list[Source]:
+    """Where ours come from, and the peers'."""
+    found = [source(file, name, None) for name in ("environment", "peers_environment") if file.maybe(name)]
+    return [one for some in found for one in some] or source(file, "environment", None)
+
+
+def code(row: Part, ours: bool) -> Code:
+    """One row of the file."""
+    method = row.part("method").text()
+    recall = row.part("recall_10_at_10").share()
+    return Code(family(row, method, ours), method, row.part("bytes").positive(), recall, row)
+
+
+def family(row: Part, method: str, ours: bool) -> str:
+    """What a code is called without its settings: "Faiss IVF PQ" of "Faiss IVF PQ50x4"."""
+    if not ours:
+        return re.split(r"\s*\d", method, maxsplit=1)[0] or method
+    sample = row.maybe("query_sample")
+    return (
+        "pcpq " + method.partition("(")[0] + (", query sample" if sample is not None and sample.value else "")
+    )
+
+
+def all_series(codes: list[Code]) -> list[Series]:
+    """The codes of every family, small ones first."""
+    found = []
+    for name in dict.fromkeys(one.family for one in codes):
+        mine = sorted((one for one in codes if one.family == name), key=lambda one: (one.size, one.recall))
+        found.append(Series(name, [point(one, mine, codes) for one in mine]))
+    return found
+
+
+def point(one: Code, mine: list[Code], everyone: list[Code]) -> Point:
+    """A code in the chart."""
+    tip = [("code", one.method), ("recall 10@10", figure(one.recall, SHARE))]
+    tip += [("bytes a vector", figure(one.size, ONE_DIGIT)), ("lists", words(one.part.maybe("lists")))]
+    filled = not any(other.beats(one) for other in everyone)
+    return Point(one.size, one.recall, tip, filled, joined=not any(other.beats(one) for other in mine))
+
+
+def code_row(one: Code) -> list[Cell]:
+    """A line of the table."""
+    return [
+        one.family,
+        one.method,
+        optional_text(one.part, "lists"),
+        words(one.part.maybe("query_sample")),
+        one.size,
+        one.recall,
+        *(optional_share(one.part, name) for name in WIDER),
+        *(optional_number(one.part, name) for name in ("fit_seconds", "encode_seconds")),
+    ]

@@ -1,0 +1,200 @@
+"""Results of `pcpq paper` beyond the paper: equal bits, our additions, operations, its open suspicion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pcpq.experiments.report.measures import ERRORS, SIZES, TIMES, PaperFile, method_name, recall_at, total_bits
+from pcpq.experiments.report.model import (
+    COUNT,
+    NONE,
+    ONE_DIGIT,
+    SHARE,
+    SIGNIFICANT,
+    Axis,
+    Cell,
+    Chart,
+    Column,
+    Panel,
+    Point,
+    Series,
+    Table,
+    View,
+    figure,
+    words,
+)
+from pcpq.experiments.report.parts import Part, optional_number, optional_rows, optional_text
+
+CODEBOOKS = {"per_list": "one a list", "shared": "shared"}
+TRAINING = (("training_loss", "training loss", SIGNIFICANT),)
+MEASURES = ERRORS + TRAINING + SIZES + TIMES
+RECALL_COLUMNS = (
+    ("all", 1, Column("1@1, all lists", SHARE, bar=True)),
+    ("all", 10, Column("1@10, all lists", SHARE)),
+    ("probed", 10, Column("1@10, lists probed", SHARE)),
+    ("reranked", 10, Column("1@10, re-ranked", SHARE)),
+)
+OPERATIONS = (
+    Column("method"),
+    Column("vectors", COUNT),
+    Column("distinct centers"),
+    Column("operations, formula", COUNT),
+    Column("operations, counted", COUNT),
+    Column("a query, µs", SIGNIFICANT),
+    Column("index, bits", COUNT),
+    Column("index, bits, formula", COUNT),
+)
+
+
+def extension_panels(files: list[PaperFile]) -> list[Panel]:
+    """The panels that some file has something for."""
+    wanted = (
+        (
+            "Equal bits",
+            "Codes with scales beside codes without that have as many bits: more centers, or more sections. "
+            "Bits of codebooks are shared out over the vectors.",
+            equal_bits_view,
+        ),
+        (
+            "Ablation",
+            "Our additions to each method, one after the other: each line has all additions of those above it.",
+            ablation_view,
+        ),
+        (
+            "Operations",
+            "Operations of a query, counted while they are done, beside the paper's formulas, and the time "
+            "they take on one thread.",
+            operations_view,
+        ),
+        (
+            "Center and scale together",
+            "The paper's authors suspect that their anisotropic methods would gain if center and scale were "
+            "solved for together. These runs do so, with two rules of assignment and several thresholds.",
+            joint_view,
+        ),
+    )
+    panels = []
+    for title, about, view in wanted:
+        views = [found for file in files if (found := view(file)) is not None]
+        if views:
+            panels.append(Panel(title, about, "paper", ("Data",), views))
+    return panels
+
+
+def view_of(file: PaperFile, charts: list[Chart], tables: list[Table]) -> View:
+    """A view of one file."""
+    return View((file.label,), [], charts, tables, file.sources())
+
+
+def bits_charts(file: PaperFile, named: list[tuple[str, str, Part]], *, line: bool) -> list[Chart]:
+    """Recall and error by all bits, of rows with their method's name and a word on what is special in them."""
+    measures: tuple[tuple[str, str, Callable[[Part], float | None]], ...] = (
+        ("Recall by bits", "Recall1@1, all lists", lambda row: recall_at(file, row, "all", 1)),
+        ("Error by bits", "relative error", lambda row: optional_number(row, "relative_error")),
+    )
+    charts = []
+    for title, label, measure in measures:
+        by_name: dict[tuple[str, str], list[Point]] = {}
+        for method, special, row in named:
+            bits, value = total_bits(row), measure(row)
+            if bits is not None and value is not None:
+                tip = [("what", special), ("codebooks", codebooks(row))]
+                tip += [(label, figure(value, SHARE)), ("bits a vector", figure(bits, ONE_DIGIT))]
+                hollow = optional_text(row, "codebooks") == "shared"
+                point = Point(bits, value, tip, filled=not hollow)
+                by_name.setdefault((method, codebooks(row)), []).append(point)
+        series = [
+            Series(f"{method}, codebooks {books}", points, line, method, not points[0].filled)
+            for (method, books), points in by_name.items()
+        ]
+        bits_axis = Axis("bits a vector, with its share of codebooks", "log")
+        if series:
+            charts.append(Chart(title, bits_axis, Axis(label, "linear"), series))
+    return charts
+
+
+def measured_table(
+    file: PaperFile, caption: str, rows: list[Part], names: tuple[str, ...], texts: Callable[[Part], list[Cell]]
+) -> Table:
+    """Rows of the same measures under names of their own."""
+    columns = [*(Column(name) for name in names), *(column for _, _, column in RECALL_COLUMNS)]
+    columns += [Column(label, form, bar=name == "relative_error") for name, label, form in MEASURES]
+    cells = []
+    for row in rows:
+        recalls = [recall_at(file, row, protocol, at) for protocol, at, _ in RECALL_COLUMNS]
+        cells.append([*texts(row), *recalls, *(optional_number(row, name) for name, _, _ in MEASURES)])
+    return Table(caption, columns, cells)
+
+
+def codebooks(row: Part) -> str:
+    """Whether lists share a codebook, in words."""
+    found = optional_text(row, "codebooks")
+    return NONE if found is None else CODEBOOKS.get(found, found)
+
+
+def equal_bits_view(file: PaperFile) -> View | None:
+    """Codes of as many bits, or None if the file has none."""
+    rows = optional_rows(file.root, "equal_bits")
+    if not rows:
+        return None
+    named = [(method_name(row), row.part("label").text(), row) for row in rows]
+    table = measured_table(
+        file,
+        "Equal bits",
+        rows,
+        ("method", "settings", "codebooks"),
+        lambda row: [method_name(row), row.part("label").text(), codebooks(row)],
+    )
+    return view_of(file, bits_charts(file, named, line=False), [table])
+
+
+def ablation_view(file: PaperFile) -> View | None:
+    """Every step, or None if the file has none."""
+    rows = optional_rows(file.root, "ablation")
+    if not rows:
+        return None
+    named = [(row.part("family").text(), row.part("step").text(), row) for row in rows]
+    table = measured_table(
+        file,
+        "One addition after the other",
+        rows,
+        ("family", "codebooks", "step"),
+        lambda row: [row.part("family").text(), codebooks(row), row.part("step").text()],
+    )
+    return view_of(file, bits_charts(file, named, line=True), [table])
+
+
+def joint_view(file: PaperFile) -> View | None:
+    """Center and scale one after the other, and together; None if the file has nothing on it."""
+    rows = optional_rows(file.root, "joint")
+    if not rows:
+        return None
+    table = measured_table(file, "Center and scale", rows, ("method",), lambda row: [row.part("label").text()])
+    return view_of(file, [], [table, *single_table(file)])
+
+
+def single_table(file: PaperFile) -> list[Table]:
+    """What was found on single clusters, where the least loss is known; none if the file does not say."""
+    part = file.root.maybe("single_clusters")
+    if part is None:
+        return []
+    rows: list[list[Cell]] = [[name.replace("_", " "), words(value)] for name, value in part.fields().items()]
+    return [Table("Single clusters", (Column("what"), Column("value")), rows)]
+
+
+def operations_view(file: PaperFile) -> View | None:
+    """Counts and formulas, or None if the file has none."""
+    rows = optional_rows(file.root, "operations")
+    if not rows:
+        return None
+    names = ("formula", "counted", "microseconds", "index_bits", "index_bits_formula")
+    cells: list[list[Cell]] = [
+        [
+            row.part("label").text(),
+            optional_number(row, "vectors"),
+            optional_text(row, "centers"),
+            *(optional_number(row, name) for name in names),
+        ]
+        for row in rows
+    ]
+    return view_of(file, [], [Table("Operations of a query", OPERATIONS, cells)])

@@ -1,0 +1,70 @@
+"""Read the results in a folder, write one HTML page of them."""
+
+from __future__ import annotations
+
+from datetime import date
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from pcpq.experiments.report.codes import codes_panels, is_codes
+from pcpq.experiments.report.extensions import extension_panels
+from pcpq.experiments.report.markup import contents_html, embedded, panel_html
+from pcpq.experiments.report.measures import is_paper, paper_files
+from pcpq.experiments.report.model import Panel
+from pcpq.experiments.report.paper import paper_panel
+from pcpq.experiments.report.parts import Part, read
+from pcpq.experiments.report.peers import is_peers, peers_panels
+from pcpq.util.durable_files import write_whole
+
+
+def write_report(folder: Path, out: Path | None = None) -> Path:
+    """The path of the page, `report.html` in the folder unless said otherwise.
+
+    It shows every *.json in the folder that is a result of `pcpq paper` or of the benchmarks of peers and
+    quantizers. Others are ignored; a damaged one, or none at all, is a ValueError.
+    """
+    folder = Path(folder)
+    parts = [read(path) for path in sorted(folder.glob("*.json"))]
+    known = [part for part in parts if is_known(part)]
+    if not known:
+        raise ValueError(
+            f"{folder}: has no results of pcpq paper, nor of the benchmarks of peers and quantizers"
+        )
+    path = folder / "report.html" if out is None else Path(out)
+    write_whole(path, page(known).encode("utf-8", "replace"))
+    return path
+
+
+def is_known(part: Part) -> bool:
+    """Whether a file is one of the three kinds of results."""
+    return isinstance(part.value, dict) and (is_paper(part) or is_peers(part) or is_codes(part))
+
+
+def all_panels(known: list[Part]) -> list[Panel]:
+    """The sections of the page, in their order."""
+    papers = paper_files([part for part in known if is_paper(part)])
+    peers = [part for part in known if not is_paper(part) and is_peers(part)]
+    codes = [part for part in known if not is_paper(part) and not is_peers(part)]
+    return [*peers_panels(peers), *codes_panels(codes), *paper_panel(papers), *extension_panels(papers)]
+
+
+def page(known: list[Part]) -> str:
+    """The page as HTML."""
+    panels = all_panels(known)
+    names = ", ".join(part.file for part in known)
+    return Template(resource("page.html")).substitute(
+        style=resource("page.css"),
+        script=resource("axes.js") + resource("page.js"),
+        made=date.today().isoformat(),
+        files=escape(names),
+        contents=contents_html(panels),
+        panels="\n".join(panel_html(panel, number) for number, panel in enumerate(panels)),
+        data=embedded(panels),
+    )
+
+
+def resource(name: str) -> str:
+    """A file of this package."""
+    return files("pcpq.experiments.report").joinpath(name).read_text("utf-8")

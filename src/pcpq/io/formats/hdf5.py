@@ -1,0 +1,99 @@
+"""HDF5 files in the layout of ann-benchmarks: `train`, `test`, and the attribute `distance`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pcpq.errors import FormatError
+from pcpq.io.arrays import FloatArray
+from pcpq.io.formats.files import GZIP_GAIN, mapped, parsing, plain_size
+from pcpq.io.formats.vector_file import (
+    MOST_DIMENSIONS,
+    Batches,
+    VectorFile,
+    Wanted,
+    array_or_batches,
+    as_floats,
+    check_kind,
+    listed,
+    rows_at_once,
+)
+from pcpq.util.batches import slices
+
+METRICS = {"angular": "cosine", "cosine": "cosine", "dot": "dot", "ip": "dot", "euclidean": "euclidean"}
+# A chunk is read as a whole.
+MOST_CHUNK_BYTES = 1 << 28
+
+
+def read_hdf5(path: Path, format: str, wanted: Wanted) -> VectorFile:
+    """One dataset of a file: mapped if it lies there in one piece, in batches if not."""
+    import h5py
+
+    size, part = plain_size(path), wanted.part or "train"
+    with parsing(path), h5py.File(path, "r") as file:
+        dataset, names = find(file, part), list(file)
+        if dataset is not None:
+            dtype, shape = dataset.dtype, tuple(dataset.shape or ())
+            place, chunks = place_of(file, dataset), dataset.chunks
+        # In some damaged files the library itself looks for this forever: HDFGroup/hdf5#1707.
+        distance = file.attrs.get("distance")
+    if dataset is None:
+        raise ValueError(f"{path}: has no dataset {part!r}; it has {listed(names)}")
+    check_kind(path, f"{part!r} is a dataset", dtype, shape)
+    rows, dimensions = shape
+    metric = METRICS.get(distance.decode(errors="replace") if isinstance(distance, bytes) else str(distance))
+    if place is not None:
+        needed = rows * dimensions * dtype.itemsize
+        if place + needed > size:
+            raise FormatError(f"{path}: {part!r} of shape {shape} ends at {place + needed}, the file at {size}")
+        values = mapped(path)[place : place + needed].view(dtype).reshape(shape)
+        return VectorFile(path, format, array_or_batches(path, values), rows, dimensions, metric)
+    # What was never written takes no room in a file, but is read as zeros without end.
+    if rows * dimensions * dtype.itemsize > size * GZIP_GAIN:
+        raise FormatError(f"{path}: {part!r} of shape {shape} is more than {size} bytes can hold")
+    if chunks is not None and np.prod(chunks, dtype=float) * dtype.itemsize > MOST_CHUNK_BYTES:
+        raise FormatError(f"{path}: {part!r} has chunks of {chunks}; at most {MOST_CHUNK_BYTES} bytes are read")
+    vectors = Batches(path, lambda: batches_of(path, part, step_of(chunks, dimensions)), dimensions, rows)
+    return VectorFile(path, format, vectors, rows, dimensions, metric)
+
+
+def find(file: Any, part: str) -> Any:
+    """A dataset that is in this very file, or None: links and outside storage may lead anywhere."""
+    import h5py
+
+    if not isinstance(file.get(part, getlink=True), h5py.HardLink):
+        return None
+    found = file[part]
+    if not isinstance(found, h5py.Dataset) or found.is_virtual or found.external is not None:
+        return None
+    return found
+
+
+def place_of(file: Any, dataset: Any) -> int | None:
+    """Where the rows of a dataset begin in the file, if they follow each other there as they are."""
+    if dataset.chunks is not None or file.userblock_size or dataset.id.get_storage_size() != dataset.nbytes:
+        return None
+    place = dataset.id.get_offset()
+    return None if place is None else int(place)
+
+
+def step_of(chunks: tuple[int, ...] | None, dimensions: int) -> int:
+    """Rows at a time: whole chunks, which are unpacked as a whole, unless that is too much."""
+    step = rows_at_once(dimensions)
+    if chunks is None or chunks[0] * dimensions > MOST_DIMENSIONS * 16:
+        return step
+    return chunks[0] * max(1, step // chunks[0])
+
+
+def batches_of(path: Path, part: str, step: int) -> Iterator[FloatArray]:
+    """A dataset, some rows at a time."""
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        dataset = find(file, part)
+        for rows in slices(len(dataset), step):
+            yield as_floats(dataset[rows])

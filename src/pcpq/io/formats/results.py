@@ -1,0 +1,167 @@
+"""Results of searches as a table to look at, as CSV, JSON lines or parquet. Missing results are left out."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import json
+import os
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq.util.durable_files import replaced
+
+HEADER = ("query", "rank", "id", "score")
+
+
+class Results:
+    """Ids and scores, (n, k), and the names of the n queries."""
+
+    def __init__(self, ids: Any, scores: Any, queries: Sequence[Any] | None) -> None:
+        self.ids, self.scores = np.asarray(ids), np.asarray(scores)
+        if self.ids.ndim != 2 or self.ids.shape != self.scores.shape:
+            raise ValueError(
+                f"ids have shape {self.ids.shape}, scores {self.scores.shape}; expected (n, k) of both"
+            )
+        self.queries = range(len(self.ids)) if queries is None else queries
+        if len(self.queries) != len(self.ids):
+            raise ValueError(f"there are {len(self.queries)} names of queries for {len(self.ids)} queries")
+
+    def by_query(self) -> Iterator[tuple[Any, list[Any], NDArray[Any]]]:
+        """Every query, with what was found for it, best first."""
+        for query, ids, scores in zip(self.queries, self.ids, self.scores, strict=True):
+            there = np.array([is_there(found) for found in ids.tolist()], bool)
+            yield as_plain(query), ids[there].tolist(), scores[there]
+
+    def rows(self) -> Iterator[tuple[Any, int, Any, Any]]:
+        """(query, rank, id, score); the best has rank 1."""
+        for query, ids, scores in self.by_query():
+            for rank, (found, score) in enumerate(zip(ids, scores, strict=True), 1):
+                yield query, rank, found, score
+
+
+def write_results(
+    out: Any, ids: Any, scores: Any, format: str, *, queries: Sequence[Any] | None = None
+) -> None:
+    """Write what a search found.
+
+    Parameters
+    ----------
+    out : a binary file to write to, or a path, where the file is put as a whole or not at all
+    ids : (n, k) int64 with -1, or words with None, where nothing was found
+    scores : (n, k)
+    format : one of RESULT_FORMATS
+    queries : names of the n queries; None: 0 to n - 1
+    """
+    if format not in WRITERS:
+        raise ValueError(f"format is {format!r}; expected one of {', '.join(WRITERS)}")
+    results = Results(ids, scores, queries)
+    if hasattr(out, "write"):
+        WRITERS[format](out, results)
+        return
+    with replaced(Path(os.fspath(out))) as file:
+        WRITERS[format](file, results)
+
+
+def write_table(out: Any, results: Results) -> None:
+    """Columns side by side, numbers to the right."""
+
+    def cells() -> Iterator[list[str]]:
+        yield list(HEADER)
+        for query, rank, found, score in results.rows():
+            yield [printable(query), str(rank), printable(found), f"{score:.6g}"]
+
+    widths = [0] * len(HEADER)
+    for row in cells():
+        widths = [max(widest, width(cell)) for widest, cell in zip(widths, row, strict=True)]
+    first = next(results.rows(), (0, 0, 0, 0))
+    to_left = [isinstance(cell, str) for cell in first]
+    for row in cells():
+        padded = []
+        for cell, widest, left in zip(row, widths, to_left, strict=True):
+            blanks = " " * (widest - width(cell))
+            padded.append(cell + blanks if left else blanks + cell)
+        out.write(encoded("  ".join(padded).rstrip() + "\n"))
+
+
+def write_csv(out: Any, results: Results) -> None:
+    """One result a line, after a line of names."""
+    text = codecs.getwriter("utf-8")(out, "backslashreplace")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(HEADER)
+    for query, rank, found, score in results.rows():
+        writer.writerow((query, rank, found, str(score)))
+
+
+def write_jsonl(out: Any, results: Results) -> None:
+    """One query a line."""
+    for query, ids, scores in results.by_query():
+        # The shortest number that is this float32, not the float64 next to it.
+        numbers = [float(str(score)) for score in scores]
+        line = {"query": query, "ids": ids, "scores": numbers}
+        out.write(encoded(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n"))
+
+
+def write_parquet(out: Any, results: Results) -> None:
+    """One result a row."""
+    import pyarrow
+    from pyarrow.parquet import ParquetWriter
+
+    columns = list(zip(*results.rows(), strict=True)) or [()] * len(HEADER)
+    kinds = (kind_of(results.queries), pyarrow.int32(), kind_of(results.ids), pyarrow.float32())
+    table = pyarrow.table(
+        {name: pyarrow.array(column, kind) for name, column, kind in zip(HEADER, columns, kinds, strict=True)}
+    )
+    with ParquetWriter(out, table.schema) as writer:
+        writer.write_table(table)
+
+
+def kind_of(names: Any) -> Any:
+    """The type of a column of words or of numbers."""
+    import pyarrow
+
+    numbers = np.asarray(names).dtype.kind in "iu"  # words are objects, or of NumPy's own kind
+    return pyarrow.int64() if numbers else pyarrow.string()
+
+
+def is_there(found: Any) -> bool:
+    """Is it an id, not the mark of none?"""
+    return found is not None and (isinstance(found, str) or found >= 0)
+
+
+def as_plain(name: Any) -> Any:
+    """NumPy's numbers and words as Python's."""
+    return name.item() if isinstance(name, np.generic) else name
+
+
+def encoded(text: str) -> bytes:
+    """UTF-8; half a surrogate pair becomes its escape, which in JSON means the same."""
+    return text.encode("utf-8", "backslashreplace")
+
+
+def printable(name: Any) -> str:
+    """A name that cannot move the cursor or change colours of a terminal."""
+    text = str(name)
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
+
+
+def width(text: str) -> int:
+    """Columns of a terminal that a text takes."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    return len(text) + wide - sum(unicodedata.combining(letter) > 0 for letter in text)
+
+
+WRITERS: dict[str, Callable[[Any, Results], None]] = {
+    "table": write_table,
+    "csv": write_csv,
+    "jsonl": write_jsonl,
+    "parquet": write_parquet,
+}
+RESULT_FORMATS = tuple(WRITERS)

@@ -1,0 +1,178 @@
+"""Vectors into files, batch by batch; a file is there when all of it is."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from pcpq.io.arrays import Float32Array, as_vectors
+from pcpq.io.formats.reading import format_of
+from pcpq.io.formats.text import is_word
+from pcpq.io.formats.vector_file import as_float32, rows_at_once
+from pcpq.io.ids import as_ids, as_words, kind_of
+from pcpq.io.streams import as_rows
+from pcpq.util.batches import slices
+from pcpq.util.durable_files import replaced
+
+# Vectors, and their ids if there are any.
+Piece = tuple[Float32Array, Any]
+# A header that is written again when the number of rows is known has room for any.
+NPY_HEADER = 128
+
+
+def write_vectors(
+    path: str | os.PathLike[str], batches: Any, ids: Any = None, *, format: str | None = None
+) -> int:
+    """Write vectors as float32 and return how many; whatever was there before is replaced.
+
+    Parameters
+    ----------
+    path : a file that need not be there
+    batches : (n, d) floats, or an iterable of (n_i, d) ones, read once
+    ids : (n,) integers or words, for parquet, JSONL and text; text without them numbers its rows
+    format : one of WRITTEN_FORMATS; None: by the suffix
+    """
+    path, found = Path(path), format_of(path, format)
+    if found not in WRITERS or path.suffix == ".gz":
+        raise ValueError(f"{path}: cannot be written as {found}; expected {', '.join(WRITERS)}, uncompressed")
+    if ids is not None:
+        if found not in WITH_IDS:
+            raise ValueError(f"{path}: {found} has no place for ids; {', '.join(WITH_IDS)} have")
+        ids = as_words(ids) if kind_of(ids) == "str" else as_ids(ids, len(ids))
+    pieces = pieces_of(batches, ids)
+    first = next(pieces)
+    with replaced(path) as file:
+        return WRITERS[found](file, chain([first], pieces), first[0].shape[1])
+
+
+def pieces_of(batches: Any, ids: Any) -> Iterator[Piece]:
+    """Vectors as float32, not many at a time, all of the same dimensions, with their ids."""
+    count, dimensions = 0, None
+    for batch in [batches] if hasattr(batches, "__array__") else batches:
+        rows = as_vectors(as_rows(batch))
+        dimensions = dimensions or rows.shape[1]
+        if rows.shape[1] != dimensions:
+            raise ValueError(
+                f"vectors from row {count} on have {rows.shape[1]} dimensions, those before {dimensions}"
+            )
+        for part in slices(len(rows), rows_at_once(dimensions)):
+            piece = as_float32(rows[part])
+            start, count = count, count + len(piece)
+            if ids is not None and len(ids) < count:
+                raise ValueError(f"there are {len(ids)} ids for at least {count} vectors")
+            yield piece, None if ids is None else ids[start:count]
+    if count == 0:
+        raise ValueError("there are no vectors to write")
+    if ids is not None and len(ids) != count:
+        raise ValueError(f"there are {len(ids)} ids for {count} vectors")
+
+
+def write_npy(file: IO[bytes], pieces: Iterator[Piece], dimensions: int) -> int:
+    """An array, as np.save writes it."""
+    file.write(bytes(NPY_HEADER))
+    count = write_rows(file, pieces)
+    fields = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({count}, {dimensions}), }}"
+    file.seek(0)
+    start = b"\x93NUMPY\x01\x00" + (NPY_HEADER - 10).to_bytes(2, "little")
+    file.write(start + fields.ljust(NPY_HEADER - 11).encode() + b"\n")
+    return count
+
+
+def write_fbin(file: IO[bytes], pieces: Iterator[Piece], dimensions: int) -> int:
+    """The numbers of rows and dimensions, then the rows."""
+    file.write(bytes(8))
+    count = write_rows(file, pieces)
+    if count >= 2**32:
+        raise ValueError(f"there are {count} vectors; fbin counts them in 32 bits")
+    file.seek(0)
+    file.write(np.array([count, dimensions], "<u4").tobytes())
+    return count
+
+
+def write_rows(file: IO[bytes], pieces: Iterator[Piece]) -> int:
+    """Values, one after the other; returns how many rows they are."""
+    count = 0
+    for rows, _ in pieces:
+        file.write(rows.astype("<f4", copy=False).data)
+        count += len(rows)
+    return count
+
+
+def write_fvecs(file: IO[bytes], pieces: Iterator[Piece], dimensions: int) -> int:
+    """Every row after its number of dimensions."""
+    count = 0
+    for rows, _ in pieces:
+        with_length = np.empty((len(rows), 1 + dimensions), "<f4")
+        with_length[:, 0].view("<i4")[:] = dimensions
+        with_length[:, 1:] = rows
+        file.write(with_length.data)
+        count += len(rows)
+    return count
+
+
+def write_parquet(file: IO[bytes], pieces: Iterator[Piece], dimensions: int) -> int:
+    """Columns `id`, if there are ids, and `vector`."""
+    import pyarrow
+    from pyarrow.parquet import ParquetWriter
+
+    def table(piece: Piece) -> pyarrow.Table:
+        rows, ids = piece
+        vectors = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(rows.reshape(-1)), dimensions)
+        return pyarrow.table({"vector": vectors} if ids is None else {"id": ids, "vector": vectors})
+
+    first, count = table(next(pieces)), 0
+    with ParquetWriter(file, first.schema) as writer:
+        for part in chain([first], map(table, pieces)):
+            writer.write_table(part)
+            count += len(part)
+    return count
+
+
+def write_jsonl(file: IO[bytes], pieces: Iterator[Piece], dimensions: int) -> int:
+    """Objects with `id`, if there are ids, and `vector`."""
+    count = 0
+    for rows, ids in pieces:
+        if not np.isfinite(rows).all():
+            row = count + int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+            raise ValueError(f"vectors[{row}] is not finite; JSON has no such numbers")
+        for row, values in enumerate(rows):
+            name = "" if ids is None else f'"id": {json.dumps(plain(ids[row]))}, '
+            file.write(f'{{{name}"vector": [{", ".join(map(str, values))}]}}\n'.encode())
+        count += len(rows)
+    return count
+
+
+def write_text(file: IO[bytes], pieces: Iterator[Piece], dimensions: int) -> int:
+    """A word and its numbers a line, as GloVe has them."""
+    count = 0
+    for rows, ids in pieces:
+        for row, values in enumerate(rows):
+            word = str(count + row if ids is None else ids[row]).encode()
+            if not is_word(word) or word != word.strip() or b"\n" in word:
+                raise ValueError(f"id {ids[row]!r} cannot be told from the numbers after it; write JSONL")
+            file.write(word + f" {' '.join(map(str, values))}\n".encode())
+        count += len(rows)
+    return count
+
+
+def plain(value: Any) -> Any:
+    """An id as JSON takes it."""
+    return value if isinstance(value, str) else int(value)
+
+
+WRITERS: dict[str, Callable[[IO[bytes], Iterator[Piece], int], int]] = {
+    "npy": write_npy,
+    "fvecs": write_fvecs,
+    "fbin": write_fbin,
+    "parquet": write_parquet,
+    "jsonl": write_jsonl,
+    "text": write_text,
+}
+WRITTEN_FORMATS = tuple(WRITERS)
+WITH_IDS = ("parquet", "jsonl", "text")

@@ -1,0 +1,142 @@
+"""k-means by euclidean distance: the rounds that place the centroids of inverted lists."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq.io.arrays import Float32Array
+from pcpq.util.batches import batches, slices
+from pcpq.util.threads import available_threads, map_threads
+
+# Rows a list is trained on: with half as many, a search scans more rows for the same recall.
+ROWS_A_LIST = 256
+# Rounds of every other row, of all rows, and those in which a row only looks at lists around its own.
+HALF_ROUNDS = 5
+ROUNDS = 2
+NEAR_ROUNDS = 6
+NEAR_LISTS = 64
+# So many rows a list, and half of them will do at first.
+ROWS_TO_HALVE = 8
+# How much farther away a list seems in training that is e times as full as the average, in units of its spread.
+# Queries come where vectors are, so a full list is read often and has much to read: with smaller ones there,
+# fewer rows are scanned for the same recall.
+CROWDING = 0.1
+# Lists that a thread takes at once.
+LISTS_AT_ONCE = 4
+
+
+class Vectors(Protocol):
+    """An array of float32, or what reads one when it is wanted."""
+
+    def __len__(self) -> int:
+        """How many."""
+
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Float32Array:
+        """Some of them."""
+
+
+class EveryOther:
+    """Half of some vectors."""
+
+    def __init__(self, rows: Vectors) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return (len(self.rows) + 1) // 2
+
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Float32Array:
+        """Some of them."""
+        numbers = np.arange(len(self))[rows] if isinstance(rows, slice) else rows
+        return self.rows[2 * numbers]
+
+
+def spreads_of(
+    assigned: NDArray[np.int32], distances: Float32Array, n_lists: int
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """How many rows every list has, and their mean squared distance; of few rows, nearer to that of all."""
+    counts = np.bincount(assigned, minlength=n_lists)
+    total = np.bincount(assigned, np.maximum(distances, 0.0), n_lists)
+    return counts, (total + total.sum() / counts.sum()) / (counts + 1)
+
+
+def nearest_centers(
+    rows: Vectors, centers: Float32Array, threads: int | None, crowding: Float32Array | float = 0.0
+) -> tuple[NDArray[np.int32], Float32Array]:
+    """The nearest center of every row, and the squared distance."""
+    half_squares = 0.5 * (np.einsum("ij,ij->i", centers, centers) + crowding)
+    assigned, distances = np.empty(len(rows), np.int32), np.empty(len(rows), np.float32)
+
+    def assign(part: slice) -> None:
+        assigned[part], distances[part] = nearest_of(rows[part], centers, half_squares)
+
+    count = available_threads(threads)
+    map_threads(assign, batches(len(rows), max(centers.shape), count), count)
+    return assigned, distances
+
+
+def nearest_of(
+    rows: Float32Array, centers: Float32Array, half_squares: Float32Array
+) -> tuple[NDArray[np.intp], Float32Array]:
+    """The nearest of a few centers for some rows, and the squared distance."""
+    scores = rows @ centers.T
+    scores -= half_squares
+    best = scores.argmax(axis=1)
+    return best, np.einsum("ij,ij->i", rows, rows) - 2.0 * scores[np.arange(len(best)), best]
+
+
+def nearer_centers(
+    rows: Vectors,
+    centers: Float32Array,
+    assigned: NDArray[np.int32],
+    threads: int | None,
+    crowding: Float32Array,
+) -> tuple[NDArray[np.int32], Float32Array]:
+    """The same among the centers nearest to the one each row has: where k-means goes on, few rows go far."""
+    order, starts = rows_by_list(assigned, len(centers))
+    half_squares = 0.5 * np.einsum("ij,ij->i", centers, centers)
+    around = np.argpartition(half_squares - centers @ centers.T, NEAR_LISTS, axis=1)[:, :NEAR_LISTS]
+    half_squares += 0.5 * crowding
+    found, distances = np.empty_like(assigned), np.empty(len(rows), np.float32)
+
+    def assign(lists: slice) -> None:
+        for number in range(lists.start, lists.stop):
+            own, near = order[starts[number] : starts[number + 1]], around[number]
+            best, distances[own] = nearest_of(rows[own], centers[near], half_squares[near])
+            found[own] = near[best]
+
+    map_threads(assign, slices(len(centers), LISTS_AT_ONCE), threads)
+    return found, distances
+
+
+def mean_centers(
+    rows: Vectors,
+    assigned: NDArray[np.int32],
+    distances: Float32Array,
+    centers: Float32Array,
+    threads: int | None,
+) -> Float32Array:
+    """Means of the lists; an empty list takes a row that is far from its center."""
+    order, starts = rows_by_list(assigned, len(centers))
+    centers, counts = centers.copy(), np.diff(starts)
+
+    def average(some: slice) -> None:
+        filled = some.start + np.flatnonzero(counts[some])
+        if len(filled):
+            first = starts[some.start]
+            sums = np.add.reduceat(rows[order[first : starts[some.stop]]], starts[filled] - first, axis=0)
+            centers[filled] = sums / counts[filled, None]
+
+    map_threads(average, slices(len(centers), LISTS_AT_ONCE), threads)
+    empty = np.flatnonzero(counts == 0)
+    if len(empty):
+        centers[empty] = rows[np.argsort(-distances, kind="stable")[: len(empty)]]
+    return centers
+
+
+def rows_by_list(lists: NDArray[np.int32], n_lists: int) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """Rows in the order of their lists, and (L + 1,) where each list begins."""
+    counts = np.bincount(lists, minlength=n_lists)
+    return np.argsort(lists, kind="stable"), np.concatenate([[0], np.cumsum(counts)])

@@ -1,0 +1,226 @@
+"""Plain and projective clustering by alternating minimisation: the seeds, the assignment, the centers.
+
+One section at a time. A point r is approximated by alpha * c: alpha is 1 (k-means) or free (projective), the
+loss isotropic or anisotropic. Written once for the four, and for the k-means that makes lists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq import _core
+from pcpq.io.arrays import Float32Array
+
+SEEDINGS = ("k-means++", "random", "symmetric")
+
+# In longer sections the top singular vector is approached by iterating center and alphas, a power method, and
+# not taken from a D x D matrix.
+LARGEST_EIGENPROBLEM = 32
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section of the training points, with the weights of its loss."""
+
+    points: Float32Array  # (n, D)
+    ratios: Float32Array | None = None  # (n,) orthogonal / parallel weight; None: isotropic
+    weights: Float32Array | None = None  # (n,) parallel weight; None: all 1
+
+
+@dataclass
+class Clusters:
+    """Centers with the codes of the points they were made from."""
+
+    centers: Float32Array  # (k, D)
+    assigned: NDArray[np.uint16]  # (n,)
+    alphas: Float32Array | None  # (n,); None: all 1
+    losses: list[float] = field(default_factory=list)  # after every round
+
+
+def choose_seeds(
+    points: Float32Array, n_centers: int, init: str, generator: np.random.Generator
+) -> Float32Array:
+    """First centers: rows of `points`, as `init` says.
+
+    "k-means++" draws rows by their squared distance from the rows drawn before; "random" draws them evenly;
+    "symmetric" is the variant of Statman et al. for projective clustering: unit rows, where x and -x are one.
+    """
+    n = len(points)
+    if init == "random":
+        rows = generator.permutation(n)[:n_centers]
+        return points[np.resize(rows, n_centers)]
+    symmetric = init == "symmetric"
+    if symmetric:
+        lengths = np.sqrt(np.einsum("ij,ij->i", points, points))[:, None]
+        points = np.divide(points, lengths, out=np.zeros_like(points), where=lengths > 0)
+    rows = np.empty(n_centers, np.int64)
+    _core.seed(points, generator.random(n_centers), symmetric, rows)
+    return points[rows]
+
+
+def assign(
+    section: Section, centers: Float32Array, *, projective: bool, by_distance: bool = False
+) -> tuple[NDArray[np.uint16], Float32Array | None]:
+    """The center of least loss for every point, at its best alpha."""
+    n = len(section.points)
+    assigned = np.empty((n, 1), np.uint16)
+    alphas = np.empty((n, 1), np.float32) if projective else None
+    # At alpha = 1 the distance is the isotropic loss.
+    anisotropic = section.ratios is not None and (projective or not by_distance)
+    ratios = section.ratios[:, None] if anisotropic and section.ratios is not None else None
+    _core.encode(
+        section.points,
+        centers[None],
+        None,
+        None,
+        ratios,
+        "section" if anisotropic else "isotropic",
+        "exact" if projective else "none",
+        by_distance,
+        0,
+        assigned,
+        None,
+        alphas,
+    )
+    return assigned[:, 0], None if alphas is None else alphas[:, 0]
+
+
+def _weighed(
+    section: Section, clusters: Clusters
+) -> tuple[Float32Array, NDArray[np.uint16], Float32Array, Float32Array | None, Float32Array | None]:
+    """What the native sums start from."""
+    return section.points, clusters.assigned, clusters.centers, section.ratios, section.weights
+
+
+def total_loss(section: Section, clusters: Clusters) -> float:
+    """Sum of the points' losses."""
+    return float(point_losses(section, clusters).sum())
+
+
+def point_losses(section: Section, clusters: Clusters) -> NDArray[np.float64]:
+    """(n,) loss of every point with its center and alpha."""
+    losses = np.empty(len(section.points))
+    _core.point_losses(*_weighed(section, clusters), clusters.alphas, losses)
+    return losses
+
+
+def best_alphas(section: Section, clusters: Clusters) -> tuple[Float32Array, Float32Array]:
+    """Best alpha of every point with its center (the paper's Fact), and the loss's curvature w in alpha."""
+    alphas = np.empty(len(section.points), np.float32)
+    curvatures = np.empty_like(alphas)
+    _core.best_alphas(*_weighed(section, clusters), alphas, curvatures)
+    return alphas, curvatures
+
+
+def least_squares_centers(section: Section, clusters: Clusters) -> Float32Array:
+    """The best centers for the codes and alphas as they are (Theorem 4.2); the mean if alpha is 1.
+
+    A center without weight stays where it is.
+    """
+    k, size = clusters.centers.shape
+    mass, vector = np.zeros(k), np.zeros((k, size))
+    matrix = None if section.ratios is None else np.zeros((k, size, size))
+    _core.center_sums(*_weighed(section, clusters), clusters.alphas, matrix, mass, vector)
+    if matrix is None:
+        weight: NDArray[np.floating[Any]] = mass
+        solved: NDArray[np.floating[Any]] = vector / np.where(mass > 0, mass, 1.0)[:, None]
+    else:
+        diagonal = np.arange(size)
+        matrix[:, diagonal, diagonal] += mass[:, None]
+        weight = np.trace(matrix, axis1=1, axis2=2)
+        # A whisper of a ridge: with every alpha nearly 0, or only parallel weight, the matrix is singular.
+        matrix[:, diagonal, diagonal] += np.where(weight > 0, 1e-9 * weight, 1.0)[:, None]
+        solved = np.linalg.solve(matrix, vector[:, :, None])[:, :, 0]
+    return np.where((weight > 0)[:, None], solved, clusters.centers).astype(np.float32)
+
+
+def top_directions(section: Section, clusters: Clusters) -> Float32Array:
+    """Top right singular vector of every cluster: the best center when alpha is free and the loss isotropic."""
+    k, size = clusters.centers.shape
+    grams = np.zeros((k, size, size))
+    _core.center_grams(section.points, clusters.assigned, clusters.centers, section.weights, grams)
+    return np.ascontiguousarray(np.linalg.eigh(grams)[1][:, :, -1], dtype=np.float32)
+
+
+def cluster(
+    section: Section,
+    centers: Float32Array,
+    *,
+    projective: bool,
+    by_distance: bool = False,
+    joint: bool = True,
+    max_iterations: int = 25,
+    tolerance: float = 1e-4,
+) -> Clusters:
+    """Alternate assignment and centers from the given centers until the loss falls no more.
+
+    `joint` solves center and alphas of an anisotropic projective cluster together, by iterating the two closed
+    forms; without it each round takes one step of each, as the paper does.
+    """
+    clusters = Clusters(centers, *assign(section, centers, projective=projective, by_distance=by_distance))
+    clusters.losses.append(total_loss(section, clusters))
+    for _ in range(max_iterations):
+        reseed_empty(section, clusters)
+        move_centers(section, clusters, projective=projective, joint=joint)
+        clusters.assigned, clusters.alphas = assign(
+            section, clusters.centers, projective=projective, by_distance=by_distance
+        )
+        clusters.losses.append(total_loss(section, clusters))
+        if not clusters.losses[-1] < (1.0 - tolerance) * clusters.losses[-2]:
+            break
+    return clusters
+
+
+def move_centers(section: Section, clusters: Clusters, *, projective: bool, joint: bool) -> None:
+    """One step of the centers for the codes as they are."""
+    isotropic, size = section.ratios is None, section.points.shape[1]
+    if projective and isotropic and size <= LARGEST_EIGENPROBLEM:
+        clusters.centers = top_directions(section, clusters)
+        return
+    clusters.centers = least_squares_centers(section, clusters)
+    if projective and (joint or isotropic):
+        loss = np.inf
+        for _ in range(10):
+            clusters.alphas, _curvatures = best_alphas(section, clusters)
+            clusters.centers = least_squares_centers(section, clusters)
+            before, loss = loss, total_loss(section, clusters)
+            if not loss < 0.999 * before:
+                break
+    if projective:
+        clusters.centers = unit_rows(clusters.centers)
+
+
+def unit_rows(centers: Float32Array) -> Float32Array:
+    """Centers of length 1 (alpha carries the length); a zero center stays zero."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", centers, centers, dtype=np.float64))
+    return (centers / np.where(lengths > 0, lengths, 1.0)[:, None]).astype(np.float32)
+
+
+def reseed_empty(section: Section, clusters: Clusters, *, keep_alphas: bool = False) -> None:
+    """Give centers that no point uses to the worst-fitted points, which become their only ones.
+
+    `keep_alphas` moves the center so that a point's alpha may stay: it is one of few.
+    """
+    counts = np.bincount(clusters.assigned, minlength=len(clusters.centers))
+    empty = np.flatnonzero(counts == 0)
+    if len(empty) == 0:
+        return
+    losses = point_losses(section, clusters)
+    if keep_alphas and clusters.alphas is not None:
+        sizes = np.abs(clusters.alphas)
+        losses[sizes <= 1e-3 * sizes.max()] = 0.0  # next to nothing times a center can be nothing else
+    worst = np.argsort(-losses, kind="stable")[: len(empty)]
+    worst = worst[losses[worst] > 0]
+    taken = empty[: len(worst)]
+    clusters.centers, clusters.assigned = clusters.centers.copy(), clusters.assigned.copy()
+    clusters.centers[taken] = section.points[worst]
+    clusters.assigned[worst] = taken.astype(np.uint16)
+    if clusters.alphas is not None and keep_alphas:
+        clusters.centers[taken] /= clusters.alphas[worst, None]
+    elif clusters.alphas is not None:
+        clusters.alphas = clusters.alphas.copy()
+        clusters.alphas[worst] = 1.0

@@ -1,5 +1,0 @@
-"""One HTML page of the JSON results in a folder."""
-
-from pcpq.report.page import write_report
-
-__all__ = ["write_report"]

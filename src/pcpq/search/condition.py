@@ -1,0 +1,220 @@
+"""What an SQL condition on attributes may say.
+
+A condition may come from a stranger. DuckDB parses it, and it is refused unless it consists of columns,
+constants, operators and the functions listed here: all of them depend on nothing but their arguments, and none
+makes much more text of them than there was. What is left can be slow; see where.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from pcpq.segment.attributes import folded
+
+# What a condition may put together: columns, and letters of constants beside them.
+MOST_JOINED, MOST_LETTERS = 16, 1000
+
+
+def words(text: str) -> frozenset[str]:
+    """Of a list."""
+    return frozenset(text.split())
+
+
+EXPRESSIONS = words(
+    "BETWEEN CASE CAST COLLATE COLUMN_REF COMPARISON CONJUNCTION CONSTANT FUNCTION LAMBDA OPERATOR TYPE"
+)
+OPERATORS = words(
+    """
+    ARRAY_EXTRACT ARRAY_SLICE COMPARE_IN COMPARE_NOT_IN OPERATOR_COALESCE OPERATOR_IS_NOT_NULL OPERATOR_IS_NULL
+    OPERATOR_NOT OPERATOR_NULLIF OPERATOR_TRY STRUCT_EXTRACT
+    """
+)
+# Whose result is about as long as all arguments together, or as a format says.
+JOINING = words(
+    """
+    || array_cat array_concat concat concat_ws list_cat list_concat list_value row strftime struct_pack
+    """
+)
+# Whose paths could name every part of a text, and parts of parts.
+BY_PATH = words(
+    """
+    ->> json_array_length json_exists json_extract json_extract_path json_extract_path_text json_extract_string
+    json_keys json_type json_value
+    """
+)
+# Not those of time and chance, settings and files; not those whose result may be far longer than the arguments,
+# as repeat, or that may take the product of their lengths, as levenshtein; none that takes a lambda.
+PLAIN = words(
+    """
+    + - * / // % ** ^ & | ~ << >> ~~ !~~ ~~* !~~* ~~~ ^@ && @> <@ abs acos add array_contains array_extract
+    array_has array_has_all array_has_any array_indexof array_length array_position array_slice array_sort
+    array_unique ascii asin atan atan2 bit_count bit_length cardinality cbrt ceil ceiling century
+    char_length character_length chr contains cos cot date_add date_diff date_part date_sub date_trunc
+    datediff datepart datesub datetrunc day dayname dayofmonth dayofweek dayofyear decade degrees divide
+    element_at ends_with epoch epoch_ms epoch_ns epoch_us era even exp fdiv flatten floor fmod gcd greatest
+    hash hour if ilike_escape instr isfinite isinf isnan isodow isoyear json_contains json_valid julian
+    last_day lcase lcm least left len length like_escape list_any_value list_avg list_contains list_count
+    list_distinct list_element list_extract list_first list_has list_has_all list_has_any list_indexof
+    list_last list_max list_min list_position list_reverse_sort list_slice list_sort list_sum list_unique ln
+    log log10 log2 lower ltrim make_date make_time make_timestamp map_contains map_extract map_extract_value
+    map_keys map_values md5 microsecond millennium millisecond minute mod month monthname multiply
+    nfc_normalize not_ilike_escape not_like_escape nullif octet_length ord pi position pow power prefix
+    quarter radians regexp_extract regexp_full_match regexp_matches reverse right round rtrim second sha256
+    sign sin split_part sqrt starts_with strip_accents strlen strpos strptime struct_extract substr
+    substring subtract suffix tan time_bucket timezone to_days to_hours to_microseconds to_milliseconds
+    to_minutes to_months to_seconds to_timestamp to_weeks to_years translate trim trunc try_strptime ucase
+    unicode upper week weekday weekofyear xor year yearweek
+    """
+)
+FUNCTIONS = PLAIN | JOINING | BY_PATH
+# Not arrays of a fixed size: those take their size for every row, though all are null.
+TYPES = words(
+    """
+    BIGINT BINARY BLOB BOOL BOOLEAN BPCHAR BYTEA CHAR DATE DATETIME DEC DECIMAL DOUBLE FLOAT FLOAT4 FLOAT8
+    HUGEINT INT INT1 INT128 INT16 INT2 INT32 INT4 INT64 INT8 INTEGER INTERVAL JSON LIST LOGICAL LONG MAP
+    NUMERIC NVARCHAR REAL SHORT SIGNED SMALLINT STRING STRUCT TEXT TIME TIMESTAMP TIMESTAMPTZ TIMESTAMP_MS
+    TIMESTAMP_NS TIMESTAMP_S TIMESTAMP_US TIMETZ TINYINT UBIGINT UHUGEINT UINT16 UINT32 UINT64 UINT8
+    UINTEGER USMALLINT UTINYINT UUID VARBINARY VARCHAR
+    """
+) | {"TIMESTAMP WITH TIME ZONE", "TIME WITH TIME ZONE"}
+
+Node = dict[str, Any]
+
+
+def refusal(where: str, reason: str) -> ValueError:
+    """What is wrong with a condition; the beginning of a long one is enough to know it by."""
+    shown = repr(where) if len(where) <= 1000 else f"{where[:1000]!r}..."
+    return ValueError(f"where is {shown}: {reason}")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names of columns, not all of very many."""
+    return ", ".join(names) if len(names) <= 50 else f"{', '.join(names[:50])} and {len(names) - 50} more"
+
+
+def columns_of(connection: Any, where: str, names: Sequence[str]) -> list[str]:
+    """The columns in a condition, in the order of the table; a ValueError if it says more than it may."""
+    here = {folded(name): name for name in names}
+    used, root = set(), root_of(connection, where)
+    for node in nodes_of(root):
+        refuse_node(node, where)
+        if node["class"] == "COLUMN_REF":
+            name = node["column_names"][0]
+            if folded(name) not in here:
+                raise refusal(where, f"there is no column {name!r}; the columns are {listed(names)}")
+            used.add(here[folded(name)])
+    refuse_growth(root, where)
+    return [name for name in names if name in used] or list(names[:1])  # a table needs columns to have rows
+
+
+def root_of(connection: Any, where: str) -> Node:
+    """A condition as DuckDB parses it; SQLExpression puts a SELECT before it, too."""
+    question = "SELECT json_serialize_sql(?), json_serialize_sql('SELECT 1')"
+    texts = connection.execute(question, [f"SELECT {where}"]).fetchall()[0]
+    try:
+        given, plain = map(json.loads, texts)
+        if given["error"]:
+            raise refusal(where, str(given["error_message"]))
+        (select,), (nothing,) = (one["statements"] for one in (given, plain))
+        expressions = select["node"].pop("select_list")
+        nothing["node"].pop("select_list")
+        if select != nothing or len(expressions) != 1 or expressions[0]["alias"]:
+            raise refusal(where, "expected one condition, and no other part of a statement")
+        root: Node = expressions[0]
+    except RecursionError as error:
+        raise refusal(where, "it is nested too deeply") from error
+    except (KeyError, TypeError) as error:
+        raise refusal(where, "this version of DuckDB parses it in an unknown way") from error
+    return root
+
+
+def nodes_of(root: Any) -> Iterator[Node]:
+    """All expressions in an expression, itself included."""
+    left = [root]
+    if not isinstance(root, dict) or "class" not in root:
+        raise ValueError("this version of DuckDB parses conditions in an unknown way")
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            if "class" in one:
+                yield one
+            left.extend(one.values())
+        elif isinstance(one, list):
+            left.extend(one)
+
+
+def refuse_node(node: Node, where: str) -> None:
+    """A ValueError for what no condition may hold."""
+    kind = node["class"]
+    if kind not in EXPRESSIONS:
+        raise refusal(where, f"a condition may not hold a {kind.lower().replace('_', ' ')}")
+    if kind == "OPERATOR" and node["type"] not in OPERATORS:
+        raise refusal(where, f"a condition may not hold {node['type'].lower()}")
+    if kind == "FUNCTION":
+        name = node["function_name"].lower()
+        if name not in FUNCTIONS or node["schema"] not in ("", "main") or node["catalog"] not in ("", "system"):
+            raise refusal(where, f"a condition may not call the function {name!r}")
+        if name in BY_PATH:
+            refuse_paths(arguments_of(node)[1:], where)
+    if kind == "LAMBDA":  # an arrow: no function that takes a lambda is allowed
+        refuse_paths([node["expr"]], where)
+    for name in types_in(node):
+        if name.upper() not in TYPES:
+            raise refusal(where, f"a condition may not cast to {name}")
+
+
+def types_in(node: Node) -> Iterator[str]:
+    """Types that a cast names: expressions to newer versions of DuckDB, a tree of their own to older ones."""
+    if node["class"] == "TYPE":
+        yield ".".join(part for part in (node["catalog"], node["schema"], node["type_name"]) if part)
+    left = [node["cast_type"]] if "cast_type" in node else []
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            if "user_type_name" in one:
+                yield ".".join(part for part in (one["catalog"], one["schema"], one["user_type_name"]) if part)
+            elif "id" in one and one["id"] != "USER":
+                yield one["id"]
+            left.extend(one.values())
+        elif isinstance(one, list):
+            left.extend(one)
+
+
+def arguments_of(node: Node) -> list[Node]:
+    """Of a function."""
+    if "arguments" in node:
+        return [one["expression"] for one in node["arguments"]]
+    return list(node["children"])
+
+
+def refuse_paths(paths: Iterable[Node], where: str) -> None:
+    """A ValueError unless a path in JSON is one constant for one place."""
+    for path in paths:
+        for node in nodes_of(path):
+            several = node["class"] == "COLUMN_REF" or node.get("function_name") == "list_value"
+            if several or any("*" in text and text.startswith("$") for text in texts_of(node)):
+                raise refusal(where, "a path in JSON must be one constant, without *")
+
+
+def texts_of(node: Node) -> list[str]:
+    """What a constant holds, as text; nothing of other expressions."""
+    if node["class"] != "CONSTANT":
+        return []
+    value = node["literal"] if "literal" in node else node["value"]
+    return [str(value["text"] if "text" in value else value.get("value"))]
+
+
+def refuse_growth(root: Node, where: str) -> None:
+    """A ValueError for a condition that makes far more of a row than there is of it."""
+    joined = 0
+    for node in nodes_of(root):
+        if node["class"] == "FUNCTION" and node["function_name"].lower() in JOINING:
+            parts = [list(nodes_of(argument)) for argument in arguments_of(node)]
+            columns = sum(any(one["class"] == "COLUMN_REF" for one in part) for part in parts)
+            letters = sum(len(text) for part in parts for one in part for text in texts_of(one))
+            joined += columns
+            if columns and (joined > MOST_JOINED or letters > MOST_LETTERS):
+                limit = f"{MOST_JOINED} columns and {MOST_LETTERS} letters of constants"
+                raise refusal(where, f"it joins more than {limit} to longer values")

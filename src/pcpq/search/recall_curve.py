@@ -1,0 +1,207 @@
+"""How much a search finds by the lists it probes and the candidates it judges; and what to ask for so much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq.util.lazy import once
+
+Table = NDArray[np.float64]
+
+# So few vectors are all judged: an approximation would save nothing.
+FEW = 2000
+# What a search aims at unless told otherwise.
+USUAL_TARGET = 0.95
+# Where recall is measured; in between it is interpolated. Candidates are counted in numbers of results.
+RESULTS = (1, 3, 10, 30, 100)
+CANDIDATES = (1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0, 23.0, 32.0, 64.0, 128.0)
+MOST_CANDIDATES = 1000
+PROBES_STEP = 1.5
+# What a search costs, in rows scanned: another list to rank and to begin, another candidate to judge.
+LIST_COST = 8.0
+JUDGE_COST = 60.0
+# Standard errors that make sure.
+SURE = 2.0
+# More results than were measured get so many times the lists that would do if recall fell as lists get more.
+GUESSED = 2.0
+# Where a target cannot be reached, nobody asks for the last bit of what can.
+NEARLY = 0.005
+
+
+def check_target(target_recall: float | None, probes: int | None) -> None:
+    """A ValueError for a recall that cannot be, or that comes with probes."""
+    if target_recall is not None and not 0 < target_recall <= 1:
+        raise ValueError(f"target_recall is {target_recall!r}; expected a number from 0 to 1")
+    if target_recall is not None and probes is not None:
+        raise ValueError(f"target_recall is {target_recall} and probes is {probes}; give one of them")
+
+
+class Choice(NamedTuple):
+    """Lists to probe, candidates to judge, and the recall to expect."""
+
+    probes: int
+    rerank: int
+    recall: float
+
+
+@dataclass(frozen=True, eq=False)
+class RecallCurve:
+    """Mean recall@k of some queries, K values of k by P numbers of probes by R numbers of candidates."""
+
+    results: tuple[int, ...]  # (K,)
+    probes: tuple[int, ...]  # (P,)  the last is all lists
+    candidates: tuple[float, ...]  # (R,)  for each result; at most MOST_CANDIDATES in all
+    rows: tuple[float, ...]  # (P,)  scanned by a query
+    means: Table  # (K, P, R)
+    errors: Table  # (K, P, R)  standard errors of the means
+    queries: int
+    kind: str  # "held out" from the vectors, or "given" by the user
+
+    @once
+    def sure(self) -> Table:
+        """(K, P, R) what recall surely is: the lower end of Wilson's interval, wide even if nothing was missed.
+
+        Results of one query hang together, so they count as fewer than they are: as many as have this error.
+        """
+        many = self.queries * np.array(self.results, np.float64)[:, None, None]
+        variance = self.means * (1 - self.means)
+        counted = np.clip(variance / np.maximum(self.errors, 1e-9) ** 2, self.queries, many)
+        share = SURE**2 / counted
+        below = SURE * np.sqrt(variance / counted + share / (4 * counted))
+        bound: Table = (self.means + share / 2 - below) / (1 + share)
+        return np.maximum(bound, 0.0)
+
+    def choose(
+        self, k: int, target: float, *, share: float = 1.0, rerank: int | None = None, strict: bool = True
+    ) -> Choice:
+        """The cheapest settings that surely reach a recall; if none do, those that did or came nearest.
+
+        Where only a share of the vectors may be found, the k best of them are about the k / share best of all.
+        Unless `strict`, what cannot be reached is not sought at any price: nearly the best is enough. More
+        results than were measured are a guess.
+        """
+        wide = max(k / max(share, 1e-9), 1.0)
+        means, sure = (rising_table(self._at(table, wide)) for table in (self.means, self.sure))
+        columns = range(len(self.candidates)) if rerank is None else [self._column(rerank / k)]
+        if target > sure[:, list(columns)].max():
+            sure = means
+            reachable = float(means[:, list(columns)].max())
+            target = min(target, reachable if strict else max(0.0, reachable - NEARLY))
+        options, places = [], np.arange(len(self.probes))
+        for column in columns:
+            place = place_of(sure[:, column], target)
+            if place is None:
+                continue
+            probes = int(np.ceil(np.exp(np.interp(place, places, np.log(self.probes))) - 1e-9))
+            rows = float(np.interp(probes, self.probes, self.rows))
+            judged = judged_for(k, self.candidates[column]) if rerank is None else rerank
+            expected = float(np.interp(place, places, means[:, column]))
+            options.append((rows + LIST_COST * probes + JUDGE_COST * judged, probes, judged, expected))
+        _cost, probes, judged, expected = min(options)
+        if wide > self.results[-1]:
+            probes = max(int(np.ceil(GUESSED * probes * wide / self.results[-1])), self.probes[-1] // 20)
+            judged = max(judged, int(GUESSED * k)) if rerank is None else rerank
+        probes = min(probes, self.probes[-1])
+        return Choice(probes, judged, min(expected, 1.0))
+
+    def _at(self, table: Table, k: float) -> Table:
+        """(P, R) a table between the numbers of results that were measured."""
+        place = np.interp(np.log(k), np.log(self.results), np.arange(len(self.results)))
+        low = int(np.floor(place))
+        high = min(low + 1, len(self.results) - 1)
+        between: Table = table[low] + (place - low) * (table[high] - table[low])
+        return between
+
+    def _column(self, each: float) -> int:
+        """The largest number of candidates for each result that is not more."""
+        return max(int(np.searchsorted(self.candidates, each, side="right")) - 1, 0)
+
+    def as_words(self) -> dict[str, Any]:
+        """For JSON."""
+        tables = {"means": self.means, "errors": self.errors}
+        return {
+            "results": list(self.results),
+            "probes": list(self.probes),
+            "candidates": list(self.candidates),
+            "rows": [round(rows, 1) for rows in self.rows],
+            **{name: np.round(table, 5).tolist() for name, table in tables.items()},
+            "queries": self.queries,
+            "kind": self.kind,
+        }
+
+    @classmethod
+    def of_words(cls, words: dict[str, Any]) -> RecallCurve:
+        """The same again; a ValueError where it cannot be right."""
+        results, probes = (rising(name, words[name]) for name in ("results", "probes"))
+        candidates = tuple(float(each) for each in words["candidates"])
+        if not candidates or not all(
+            a < b for a, b in zip((0.0, *candidates), (*candidates, np.inf), strict=True)
+        ):
+            raise ValueError(f"candidates do not rise: {candidates!r}")
+        shape = (len(results), len(probes), len(candidates))
+        rows = np.array(words["rows"], np.float64)
+        means, errors = (np.array(words[name], np.float64) for name in ("means", "errors"))
+        if rows.shape != shape[1:2] or means.shape != shape or errors.shape != shape:
+            raise ValueError(
+                f"recall of shape {means.shape}, {errors.shape} and rows {rows.shape}; not {shape}"
+            )
+        if not (within(means, 1.0) and within(errors, 1.0) and within(rows, 1e18)):
+            raise ValueError("recall, its errors or rows are out of range")
+        if words["kind"] not in KINDS or type(words["queries"]) is not int or words["queries"] < 1:
+            raise ValueError(f"recall of {words['queries']!r} queries, {words['kind']!r}")
+        return cls(
+            results, probes, candidates, tuple(rows.tolist()), means, errors, words["queries"], words["kind"]
+        )
+
+
+KINDS = ("held out", "given")
+
+
+def judged_for(k: float, each: float) -> int:
+    """Candidates for k results: not more than were looked at, unless k is more than was measured."""
+    most = MOST_CANDIDATES * max(k / RESULTS[-1], 1.0)
+    return int(np.ceil(min(k * each, most)))
+
+
+def rising_table(table: Table) -> Table:
+    """More probes and more candidates find no less."""
+    rising: Table = np.maximum.accumulate(np.maximum.accumulate(table, axis=0), axis=1)
+    return rising
+
+
+def place_of(values: Table, target: float) -> float | None:
+    """Where rising values first reach a target, between two of them; None if they never do."""
+    at = int(np.searchsorted(values, target - 1e-12))
+    if at == len(values):
+        return None
+    if at == 0:
+        return 0.0
+    below, above = values[at - 1], values[at]
+    return float(at - 1 + (target - below) / (above - below))
+
+
+def rising(name: str, numbers: Any) -> tuple[int, ...]:
+    """Whole numbers from 1 upwards, each larger than the one before."""
+    numbers = list(numbers)
+    if not numbers or any(type(number) is not int or not 0 < number < 1 << 40 for number in numbers):
+        raise ValueError(f"{name} are {numbers!r}")
+    if any(b <= a for a, b in pairwise(numbers)):
+        raise ValueError(f"{name} do not rise: {numbers!r}")
+    return tuple(numbers)
+
+
+def within(table: Table, most: float) -> bool:
+    """Are all numbers from 0 to this?"""
+    return bool(((table >= 0) & (table <= most)).all())
+
+
+def probes_to_measure(n_lists: int) -> tuple[int, ...]:
+    """1, 2, 3, 4, 6, 9, ... up to all."""
+    steps = int(np.ceil(np.log(max(n_lists, 1)) / np.log(PROBES_STEP)))
+    numbers = {min(n_lists, round(PROBES_STEP**step)) for step in range(steps + 1)}
+    return tuple(sorted(numbers | {n_lists}))

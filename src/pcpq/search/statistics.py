@@ -1,0 +1,37 @@
+"""Statistics of an index: bytes per vector, list sizes, removed rows, drift."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pcpq.search.snapshot import Snapshot
+
+
+def statistics(snapshot: Snapshot) -> dict[str, Any]:
+    """What Index.stats says."""
+    trained, n = snapshot.trained, len(snapshot)
+    segments = [part.segment for part in snapshot.parts]
+    parts = {"lists": trained.partition.centers.nbytes}
+    sizes = np.zeros(len(trained.partition), np.int64)
+    for segment in segments:
+        for name, size in segment.bytes_by_part().items():
+            parts[name] = parts.get(name, 0) + size
+        sizes += np.diff(segment.blocks.rows)
+    mean, rows = sizes.mean(), int(sizes.sum())
+    residual = sum(segment.spread.residuals for segment in segments) / max(rows, 1)
+    return {
+        "vectors": n,
+        "dimensions": trained.dimensions,
+        "segments": len(segments),
+        "removed": rows - n,
+        "lists": len(sizes),
+        "bytes_per_vector": {name: size / max(n, 1) for name, size in parts.items()},
+        "largest_list": int(sizes.max()),
+        "empty_lists": int((sizes == 0).sum()),
+        # 1 where all lists are equal: how many times more a random vector's list holds than the mean list.
+        "imbalance": float((sizes**2).mean() / mean**2) if mean > 0 else 1.0,
+        # 1 where vectors lie as near to their lists as those that lists were trained on; if more, refit.
+        "drift": residual / trained.residual if rows and trained.residual > 0 else 1.0,
+    }

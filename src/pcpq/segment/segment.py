@@ -1,0 +1,237 @@
+"""Segments, what an index is made of: arrays that never change, and one native call a batch of queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq import _core
+from pcpq.errors import FormatError
+from pcpq.io.arrays import Float32Array, Ids
+from pcpq.quantizers.codes import Codes
+from pcpq.segment.attributes import Attributes
+from pcpq.segment.codebooks import PackedCodes
+from pcpq.segment.encoded_rows import Rows
+from pcpq.segment.ids import Names
+from pcpq.segment.kept_vectors import read_rows
+from pcpq.segment.list_statistics import Spread
+from pcpq.segment.packing import Blocks
+from pcpq.segment.trained import Trained
+from pcpq.util.batches import slices
+from pcpq.util.lazy import once
+from pcpq.util.threads import available_threads, map_threads
+
+# Before they are rounded: parts are merged by these.
+Scores = NDArray[np.float64]
+# Queries a thread takes at once; the native code shares the reading of codes among them.
+QUERIES_TOGETHER = 1024
+# Blocks with fewer rows than this would be mostly air: such a segment's lists share blocks.
+LEAST_ROWS_A_BLOCK = 8
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """Rows of a segment that may be found."""
+
+    count: int
+    mask: NDArray[np.uint32] | None = None  # a bit a row, a word a block; None: all
+    share: float = 1.0  # of the rows of any list, about; 0: nobody knows
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """Rows in list order, packed; what every search reads and nothing changes."""
+
+    trained: Trained
+    blocks: Blocks
+    packed: PackedCodes
+    spread: Spread
+    gains: NDArray[np.float16] | None
+    biases: Float32Array | None
+    kept: NDArray[np.generic]
+    units: Float32Array | None
+    ids: Ids
+    names: Names | None = None
+    attributes: Attributes | None = None
+    name: str = field(default_factory=lambda: uuid4().hex)
+    guard: Any = None  # of arrays that came from a file (storage/objects.py): checks them before they are used
+
+    @classmethod
+    def of(
+        cls,
+        trained: Trained,
+        rows: Rows,
+        spread: Spread,
+        names: Names | None = None,
+        attributes: Attributes | None = None,
+    ) -> Segment:
+        """Sort rows by list, where they lie, and pack their codes."""
+        rows.sort_by_list()
+        n_lists = len(trained.partition)
+        counts = np.bincount(rows.lists, minlength=n_lists).astype(np.int64)
+        blocks = Blocks.of(counts, dense=len(rows) < LEAST_ROWS_A_BLOCK * n_lists)
+        packed = trained.codebooks.pack(blocks, rows.lists, Codes(rows.centers, rows.scales), rows.bias_bytes)
+        judged_by = (rows.gains, rows.biases, rows.kept, rows.units, rows.ids)
+        return cls(trained, blocks, packed, spread, *judged_by, names, attributes)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is made when it is needed."""
+        self.trust()
+        return {part.name: getattr(self, part.name) for part in fields(self)} | {"guard": None}
+
+    def trust(self) -> None:
+        """Check everything before all of it is used."""
+        if self.guard is not None:
+            self.guard.everything()
+
+    def bytes_by_part(self) -> dict[str, int]:
+        """What codes, corrections, kept vectors and ids take."""
+        parts = {
+            "codes": self.packed,
+            "corrections": (self.gains, self.biases),
+            "kept": (self.kept, self.units),
+            "ids": (self.ids, self.names),
+            "attributes": (self.attributes,),
+        }
+        return {name: sum(0 if a is None else a.nbytes for a in arrays) for name, arrays in parts.items()}
+
+    @property
+    def every_row(self) -> NDArray[np.uint32]:
+        """The mask of all rows."""
+        return self.blocks.mask(np.ones(len(self), bool))
+
+    @property
+    def lists(self) -> NDArray[np.int32]:
+        """(n,) the list of every row."""
+        counts = np.diff(self.blocks.rows)
+        return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+
+    def rows(self) -> Rows:
+        """The rows again, unpacked, in list order."""
+        self.trust()
+        codes, biases = self.trained.codebooks.unpack(self.blocks, self.packed)
+        self._check_codes(codes)
+        corrections = (self.gains, self.biases, self.kept, self.units, self.ids)
+        return Rows(self.lists, codes.centers, codes.scales, biases, *corrections)
+
+    def vectors(self, rows: NDArray[np.intp]) -> Float32Array:
+        """(n, d) some rows as kept, or decoded where nothing is, in working units."""
+        if self.trained.keep is not None:
+            if self.guard is not None:
+                self.guard.rows(rows)
+            return read_rows(self.kept[rows], None if self.units is None else self.units[rows])
+        self.trust()
+        books = self.trained.codebooks
+        codes, _ = books.unpack(self.blocks, self.packed)
+        self._check_codes(codes[rows])
+        return self.trained.decode(books.expand(codes[rows]), self.lists[rows])
+
+    def _check_codes(self, codes: Codes) -> None:
+        """A FormatError if codes of a file name what is not there."""
+        if self.guard is None:
+            return
+        try:
+            self.trained.codebooks.check(codes)
+        except ValueError as error:
+            raise FormatError(f"{self.guard.path}: {error}") from error
+
+    def find(self, ids: NDArray[Any]) -> NDArray[np.intp]:
+        """The row of every number, -1 where there is none."""
+        places = np.searchsorted(self.ids, ids, sorter=self.by_id)
+        rows = self.by_id[np.minimum(places, len(self.ids) - 1)].astype(np.intp)
+        return np.where(self.ids[rows] == ids, rows, -1)
+
+    def find_words(self, words: list[str]) -> NDArray[np.intp]:
+        """The same for words."""
+        if self.names is None:
+            return np.full(len(words), -1, np.intp)
+        places = self.names.places(words)
+        return np.where(places >= 0, self.by_id[places], -1)
+
+    def places(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Where the numbers of rows come in the order of numbers: names and attributes lie so."""
+        return np.searchsorted(self.ids, self.ids[rows], sorter=self.by_id)
+
+    def words(self, rows: NDArray[np.intp]) -> list[str]:
+        """The words of rows."""
+        if self.names is None:
+            raise AssertionError("numbers have no words")
+        return [self.names[place] for place in self.places(rows)]
+
+    @property
+    def checked_ids(self) -> Ids:
+        """(n,) all numbers, looked at before they are used as a whole."""
+        if self.guard is not None:
+            self.guard.ids()
+        return self.ids
+
+    @once
+    def by_id(self) -> NDArray[np.int32]:
+        """(n,) rows in the order of their numbers."""
+        return np.argsort(self.checked_ids).astype(np.int32)
+
+    @once
+    def searcher(self) -> Any:
+        """Lists, codes and kept vectors in native hands."""
+        trained, partition = self.trained, self.trained.partition
+        keep = "none" if self.kept.shape[1] == 0 else self.kept.dtype.name
+        coarse = trained.coarse
+        # Bases by rounded centers may be larger than by the centers themselves.
+        largest, largest_offset = 2.0 * coarse.longest, float(np.abs(partition.offsets).max())
+        shapes = self.spread.shapes(np.diff(self.blocks.rows), trained.dimensions)
+        places = (self.blocks.rows, self.blocks.places)
+        centers = coarse.arguments(exact=keep == "none" or coarse.is_rough(shapes[0]))
+        lists = (centers, partition.spreads, partition.offsets, largest, largest_offset, shapes, *places)
+
+        if self.packed.scales is not None and trained.codebooks.model.vector_levels is not None:
+            self.trust()  # scales are looked up here and now
+        bias = (trained.bias_low, trained.bias_step, not trained.euclidean)
+        codes = trained.codebooks.arguments(self.packed, self.lists, self.spread.reach, bias)
+
+        gains = None if self.gains is None else self.gains.view(np.uint16)
+        kept = np.ascontiguousarray(self.kept).view(np.uint8)
+        judged_by = (keep, kept, self.units, trained.euclidean, gains, self.biases, self.ids)
+
+        layout = trained.codebooks.model.layout
+        columns = None if layout.padded == layout.dimensions else layout.columns.astype(np.int64)
+        turn = (trained.matrix, columns)
+        asking = (trained.unit, trained.query_unit, trained.metric == "cosine")
+        guard = None if self.guard is None else self.guard.native
+        return _core.Searcher(lists, codes, judged_by, turn, trained.dimensions, *asking, guard)
+
+    def search(
+        self,
+        queries: Float32Array,
+        k: int,
+        probes: int,
+        rerank: int,
+        allowed: Allowed,
+        threads: int | None,
+        counts: Ids | None = None,
+        seconds: NDArray[np.float64] | None = None,
+    ) -> tuple[Scores, Ids]:
+        """Scores, larger is better, and ids, a query a row.
+
+        `counts` (n, 3) becomes lists probed, rows scanned and candidates judged; `seconds` (4,) gains the time
+        of each stage; with one thread only.
+        """
+        n = len(queries)
+        scores, ids = np.empty((n, k), np.float64), np.empty((n, k), np.int64)
+        native = self.searcher.search
+        if n == 1 or counts is not None:
+            native(queries, probes, rerank, ids, scores, allowed.mask, allowed.share, counts, seconds)
+            return scores, ids
+
+        def search_some(part: slice) -> None:
+            native(queries[part], probes, rerank, ids[part], scores[part], allowed.mask, allowed.share)
+
+        together = min(QUERIES_TOGETHER, -(-n // available_threads(threads)))
+        map_threads(search_some, slices(n, together), threads)
+        return scores, ids

@@ -1,0 +1,84 @@
+"""Several segments made one, without the rows that were removed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq.errors import FormatError
+from pcpq.io.arrays import Ids
+from pcpq.search.snapshot import Part
+from pcpq.segment.attributes import Attributes, same_rows
+from pcpq.segment.encoded_rows import RowsBuilder
+from pcpq.segment.ids import Names
+from pcpq.segment.segment import Segment
+
+
+def merge(parts: Sequence[Part]) -> Segment | None:
+    """One segment of all that is there, None of nothing."""
+    trained = parts[0].segment.trained
+    builder = RowsBuilder(sum(part.count for part in parts))
+    labels = []
+    for part in parts:
+        segment, there = part.segment, part.rows_there()
+        if len(there) == 0:
+            continue
+        rows = segment.rows()
+        spread = segment.spread
+        if part.live is not None:
+            rows = rows.taken(there)
+            before = np.maximum(np.diff(segment.blocks.rows), 1)
+            shares = np.bincount(rows.lists, minlength=len(before)) / before
+            spread = spread.scaled(shares, part.count / len(segment))
+        builder.append(rows, spread)
+        labels.append(Labels.of(segment, there))
+    if builder.count == 0:
+        return None
+    rows, spread = builder.finish()
+    together = Labels.joined(labels)
+    refuse_equal(together.numbers, parts)
+    return Segment.of(trained, rows, spread, together.names, together.attributes)
+
+
+def refuse_equal(numbers: Ids, parts: Sequence[Part]) -> None:
+    """A FormatError if an id of ascending ones is there twice: additions see to it, but files need not."""
+    twice = numbers[1:][numbers[1:] == numbers[:-1]]
+    if len(twice):
+        segments = [part.segment for part in parts if part.segment.guard is not None]
+        files = [str(segment.guard.path) for segment in segments if (segment.ids == twice[0]).any()]
+        raise FormatError(f"{', '.join(files)}: id {twice[0]} is there twice")
+
+
+class Labels(NamedTuple):
+    """Numbers, ascending, and what goes with them."""
+
+    numbers: Ids
+    names: Names | None
+    attributes: Attributes | None
+
+    @classmethod
+    def of(cls, segment: Segment, rows: NDArray[np.intp]) -> Labels:
+        """Of some rows."""
+        rows = rows[np.argsort(segment.ids[rows])]
+        places = segment.places(rows)
+        names = None if segment.names is None else segment.names.chosen(places)
+        attributes = segment.attributes
+        if attributes is not None:
+            attributes = Attributes.of(attributes.table.take(places))
+        return cls(segment.ids[rows], names, attributes)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Labels]) -> Labels:
+        """Of several segments."""
+        numbers = np.concatenate([part.numbers for part in parts])
+        order = np.argsort(numbers)
+        all_names = [part.names for part in parts if part.names is not None]
+        names = Names.joined(all_names).chosen(order) if all_names else None
+        attributes = None
+        if any(part.attributes is not None for part in parts):
+            tables = [(part.attributes and part.attributes.table, len(part.numbers)) for part in parts]
+            attributes = Attributes.of(same_rows(tables).take(order))
+        return cls(numbers[order], names, attributes)

@@ -1,0 +1,74 @@
+"""The vectors of an index once more: to learn from, and to encode by what was learned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq.io.arrays import Float32Array
+from pcpq.io.streams import Sample
+from pcpq.search.snapshot import Part, Snapshot
+from pcpq.segment.encoded_rows import RowsBuilder
+from pcpq.segment.segment import Segment
+from pcpq.segment.trained import Trained
+from pcpq.store.merging import Labels, refuse_equal
+from pcpq.util.batches import encoding_batches
+from pcpq.util.threads import available_threads
+
+
+class LiveVectors:
+    """The vectors of a snapshot, read when they are wanted, in the user's units."""
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._unit = np.float32(snapshot.trained.unit)
+        self._parts = [(part.segment, part.rows_there()) for part in snapshot.parts]
+        self._ends = np.cumsum([len(rows) for _, rows in self._parts])
+        self.shape = (len(snapshot), snapshot.trained.dimensions)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, numbers: slice | NDArray[Any]) -> Float32Array:
+        """Some of them."""
+        wanted = np.arange(len(self))[numbers]
+        found = np.empty((len(wanted), self.shape[1]), np.float32)
+        owners = np.searchsorted(self._ends, wanted, side="right")
+        for number, (segment, rows) in enumerate(self._parts):
+            mine = owners == number
+            if mine.any():
+                first = self._ends[number] - len(rows)
+                found[mine] = segment.vectors(rows[wanted[mine] - first])
+        found *= self._unit
+        return found
+
+
+def sample_of(snapshot: Snapshot, rows: int, generator: np.random.Generator) -> Sample:
+    """At most so many vectors of a snapshot."""
+    vectors: Any = LiveVectors(snapshot)
+    if len(vectors) <= rows:
+        return Sample(vectors)
+    return Sample(vectors, np.sort(generator.permutation(len(vectors))[:rows]))
+
+
+def encode_again(trained: Trained, parts: Sequence[Part], threads: int | None) -> Segment | None:
+    """One segment of all that is there in some parts, by what was trained; None of nothing."""
+    builder = RowsBuilder(sum(part.count for part in parts))
+    labels = []
+    for part in parts:
+        segment, there = part.segment, part.rows_there()
+        labels.append(Labels.of(segment, there))
+        for some in encoding_batches(len(there), trained.dimensions, available_threads(threads)):
+            vectors = segment.vectors(there[some]) * np.float32(segment.trained.unit)
+            rows, spread = trained.rows(vectors, builder.count, threads)
+            rows.ids[:] = segment.ids[there[some]]
+            builder.append(rows, spread)
+    if builder.count == 0:
+        return None
+    together = Labels.joined(labels)
+    refuse_equal(together.numbers, parts)
+    return Segment.of(trained, *builder.finish(), together.names, together.attributes)

@@ -1,0 +1,388 @@
+"""What is trained, and segments, as arrays with a few words about them, and back again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq import _core, quantizers
+from pcpq.errors import FormatError
+from pcpq.ivf.partition import Partition
+from pcpq.quantizers import Quantizer
+from pcpq.quantizers.codes import Model
+from pcpq.quantizers.encoder import scale_columns
+from pcpq.quantizers.sections import Layout
+from pcpq.segment.codebooks import Codebooks, PackedCodes
+from pcpq.segment.ids import Names
+from pcpq.segment.kept_vectors import LARGEST_INTEGER
+from pcpq.segment.list_statistics import Spread
+from pcpq.segment.packing import Blocks
+from pcpq.segment.segment import Segment
+from pcpq.segment.trained import Trained
+from pcpq.segment.training import check_choices
+from pcpq.store.files import reading
+from pcpq.store.limits import (
+    BOOK_RANGES,
+    MOST_CENTER,
+    MOST_FLOAT,
+    MOST_ROWS,
+    MOST_TURN,
+    SEGMENT_RANGES,
+    TRAINED_RANGES,
+    check_alike,
+    check_book,
+    check_ids,
+    check_numbers,
+    check_truths,
+    check_words_differ,
+    floats,
+)
+from pcpq.store.tensors import FileEntry, Tensors, as_bytes, checksum, write_tensors
+from pcpq.util.validation import whole_number
+
+Arrays = dict[str, NDArray[Any]]
+ABOUT = "pcpq"  # the one entry of the metadata
+PAGE_BYTES = 4096
+MODEL_ARRAYS = ("centers", "readout", "scales", "vector_levels", "whitening", "section_thresholds")
+MODEL_NUMBERS = ("unit", "vector_threshold", "gain", "bias_weight", "anchored")
+TRAINED_NUMBERS = ("metric", "keep", "dimensions", "unit", "residual", "bias_low", "bias_step")
+ROW_COLUMNS = ("gains", "biases", "units", "ids")
+# Arrays that are checked as a whole before they are used so.
+LATER = ("ids", "text", "text_ends", "text_hashes")
+KEPT = {"int8": "I8", "int16": "I16", "float16": "F16", "float32": "F32", None: "U8"}
+
+
+def quantizer_settings(quantizer: Quantizer) -> dict[str, Any]:
+    """Its name and parameters, for JSON; a ValueError for a class that `quantizer_of` does not know."""
+    quantizers.refuse_subclass(quantizer)
+    parameters = quantizer.get_params()
+    if isinstance(parameters["init"], np.ndarray):
+        parameters["init"] = parameters["init"].tolist()
+    return {"name": type(quantizer).__name__, "parameters": parameters}
+
+
+def quantizer_of(settings: Any, path: Path) -> Quantizer:
+    """The quantizer that settings tell of, not fitted."""
+    try:
+        name, parameters = settings["name"], dict(settings["parameters"])
+        if name not in quantizers.METHODS:
+            raise ValueError(f"there is no quantizer {name!r}")
+        if isinstance(parameters.get("init"), list):
+            parameters["init"] = np.array(parameters["init"], np.float32)
+        made = quantizers.METHODS[name](**parameters)
+        made._settle()
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise FormatError(f"{path}: the settings of a quantizer cannot be read: {error}") from error
+    return made
+
+
+def write_trained(path: Path, trained: Trained) -> FileEntry:
+    """Everything that fit learned, in one file."""
+    arrays: Arrays = {part: getattr(trained.partition, part) for part in ("centers", "spreads", "offsets")}
+    if trained.matrix is not None:
+        arrays["matrix"] = trained.matrix
+    books = list({id(book): book for book in trained.codebooks.quantizers}.values())
+    numbers = {id(book): number for number, book in enumerate(books)}
+    arrays["books"] = np.array([numbers[id(book)] for book in trained.codebooks.quantizers], np.int32)
+    arrays["columns"] = trained.codebooks.model.layout.columns.astype(np.int64)
+    for number, book in enumerate(books):
+        for part in MODEL_ARRAYS:
+            if (array := getattr(book.model_, part)) is not None:
+                arrays[f"{number}.{part}"] = array
+    layout = trained.codebooks.model.layout
+    about = {number: getattr(trained, number) for number in TRAINED_NUMBERS} | {
+        "sections": [layout.n_sections, layout.section_size],
+        "books": [
+            quantizer_settings(book) | {number: getattr(book.model_, number) for number in MODEL_NUMBERS}
+            for book in books
+        ],
+        "checks": {part: checksum(array) for part, array in arrays.items()},
+    }
+    return write_tensors(path, arrays, {ABOUT: in_words(about)})
+
+
+def read_trained(directory: Path, entry: FileEntry) -> Trained:
+    """The same again; all of it is checked."""
+    tensors = Tensors(directory, entry)
+    about = about_of(tensors)
+    check_all(tensors, about)
+    with reading(tensors.path):
+        d = whole_number("dimensions", about["dimensions"], 1, 1 << 24)
+        m, size = (whole_number("sections", number, 1, 1 << 24) for number in about["sections"])
+        check_numbers(about, TRAINED_RANGES)
+        check_choices(metric=about["metric"], keep=about["keep"])
+        centers = floats(tensors, "centers", (None, d), -MOST_CENTER, MOST_CENTER)
+        n = len(centers)
+        spreads, offsets = floats(tensors, "spreads", (n,), 0.0), floats(tensors, "offsets", (n,))
+        matrix = None
+        if tensors.get("matrix") is not None:
+            matrix = floats(tensors, "matrix", (d, d), -MOST_TURN, MOST_TURN)
+        columns = tensors.shaped("columns", "I64", (d,)).astype(np.intp)
+        if len(np.unique(columns)) != d or columns.min() < 0 or columns.max() >= m * size:
+            raise FormatError(f"{tensors.path}: coordinates at {columns}")
+        layout = Layout(d, m, size, columns)
+        books = [_book(tensors, layout, number, book) for number, book in enumerate(about["books"])]
+        numbers = tensors.shaped("books", "I32", (None,))
+        if len(numbers) not in (1, n) or numbers.min() < 0 or numbers.max() >= len(books):
+            raise FormatError(f"{tensors.path}: {len(numbers)} codebooks for {n} lists")
+        check_alike(tensors, books, len(numbers))
+        codebooks = Codebooks(tuple(books[number] for number in numbers))
+        settings = {number: about[number] for number in TRAINED_NUMBERS}
+        partition = Partition(centers, spreads, offsets)
+        return Trained(partition=partition, matrix=matrix, codebooks=codebooks, **settings)
+
+
+def _book(tensors: Tensors, layout: Layout, number: int, settings: Any) -> Quantizer:
+    """One quantizer with what it learned."""
+    book = quantizer_of(settings, tensors.path)
+    m, size = layout.n_sections, layout.section_size
+    arrays = {part: tensors.get(f"{number}.{part}") for part in MODEL_ARRAYS}
+    shapes: dict[str, tuple[int | None, ...]] = {
+        "centers": (m, None, size),
+        "readout": (m, None, size),
+        "scales": (m, None),
+        "vector_levels": (None,),
+        "whitening": (m, size, size),
+        "section_thresholds": (m,),
+    }
+    check_numbers(settings, BOOK_RANGES)
+    check_truths(settings, ("gain", "anchored"))
+    most = MOST_FLOAT / max(settings["unit"], 1.0)  # centers are multiplied by the unit
+    levels = {"quantized": {"scales"}, "vector": {"vector_levels"}, "norm": {"vector_levels"}}
+    needed = {"centers", "readout"} | levels.get(book._settle().scale, set())
+    for part, array in arrays.items():
+        if part in ("scales", "vector_levels") and part not in needed and array is not None:
+            raise FormatError(f"{tensors.path}: {number}.{part} does not go with {type(book).__name__}")
+        if array is not None or part in needed:
+            arrays[part] = floats(tensors, f"{number}.{part}", shapes[part], -most, most)
+    book.model_ = Model(layout, **arrays, **{name: settings[name] for name in MODEL_NUMBERS})  # type: ignore[arg-type]
+    check_book(tensors, number, book)
+    book.losses_ = []
+    book.n_features_in_ = layout.dimensions
+    book._options = book._settle()
+    return book
+
+
+def write_segment(path: Path, segment: Segment) -> FileEntry:
+    """All arrays of a segment, with their checksums."""
+    segment.trust()
+    rows_a_page = page_of(segment.kept)
+    n_lists, n = len(segment.blocks.rows) - 1, len(segment)
+    checks = np.empty(n_lists, np.uint32), np.empty(-(-n // rows_a_page), np.uint32)
+    guard_of(segment, "", rows_a_page, *checks).compute(*checks)
+    small = small_arrays(np.diff(segment.blocks.rows), segment.spread, *checks)
+    large = large_arrays(segment)
+    checks_of_small = {part: checksum(array) for part, array in small.items()}
+    later = {part: checksum(large[part]) for part in LATER if part in large}
+    about = segment_words(segment.blocks, segment.spread, rows_a_page, checks_of_small, later)
+    return write_tensors(path, small | large, about)
+
+
+def page_of(kept: NDArray[Any]) -> int:
+    """How many rows of kept vectors have a checksum of their own."""
+    return max(1, PAGE_BYTES // max(1, int(kept.shape[1]) * kept.itemsize))
+
+
+def small_arrays(
+    counts: NDArray[Any], spread: Spread, list_checks: NDArray[np.uint32], page_checks: NDArray[np.uint32]
+) -> Arrays:
+    """What is said of the lists of a segment."""
+    return {
+        "counts": counts.astype(np.uint32),
+        "sums": spread.sums.clip(-MOST_FLOAT, MOST_FLOAT).astype(np.float32),  # for guesses only
+        "list_checks": list_checks,
+        "page_checks": page_checks,
+    }
+
+
+def large_arrays(segment: Segment) -> Arrays:
+    """What a segment has of every row or block, and the words of its numbers, in the order of files."""
+    optional = {
+        "code_scales": segment.packed.scales,
+        "code_biases": segment.packed.biases,
+        **{column: getattr(segment, column) for column in ROW_COLUMNS},
+    }
+    if segment.names is not None:
+        names = segment.names
+        optional |= {"text": names.text, "text_ends": names.ends, "text_hashes": names.hashes}
+    large: Arrays = {"codes": segment.packed.blocks, "kept": segment.kept}
+    return large | {part: array for part, array in optional.items() if array is not None}
+
+
+def segment_words(
+    blocks: Blocks, spread: Spread, rows_a_page: int, checks: dict[str, int], later: dict[str, int]
+) -> dict[str, str]:
+    """The metadata of a segment's file; `checks` are those of small arrays, `later` of LATER."""
+    about = {
+        "rows_a_page": rows_a_page,
+        "dense": blocks.dense,
+        "reach": spread.reach,
+        "residuals": spread.residuals,
+        "checks": checks,
+        "later": later,
+    }
+    return {ABOUT: in_words(about)}
+
+
+def read_segment(directory: Path, entry: FileEntry, name: str, trained: Trained) -> Segment:
+    """A segment whose arrays are read, and checked, when they are wanted."""
+    tensors = Tensors(directory, entry)
+    about = about_of(tensors)
+    check_all(tensors, about)
+    n_lists, keep = len(trained.partition), trained.keep
+    with reading(tensors.path):
+        check_numbers(about, SEGMENT_RANGES)
+        check_truths(about, ("dense",))
+        counts = tensors.shaped("counts", "U32", (n_lists,)).astype(np.int64)
+        blocks, n = Blocks.of(counts, about["dense"]), int(counts.sum())
+        if not 1 <= n <= MOST_ROWS:
+            raise FormatError(f"{tensors.path}: has {n} rows; expected 1 to {MOST_ROWS}")
+        packed = _packed(tensors, trained, blocks, n)
+        needed = {"ids"} | ({"units"} if keep in LARGEST_INTEGER else set())
+        columns: dict[str, Any] = {
+            column: tensors.shaped(column, dtype, (n,))
+            if column in needed or tensors.get(column) is not None
+            else None
+            for column, dtype in zip(ROW_COLUMNS, ("F16", "F32", "F32", "I64"), strict=True)
+        }
+        kept = tensors.shaped("kept", KEPT[keep], (n, trained.dimensions if keep else 0))
+        names = None
+        if tensors.get("text") is not None:
+            ends, hashes = tensors.shaped("text_ends", "I64", (n,)), tensors.shaped("text_hashes", "U64", (n,))
+            names = Names(tensors.shaped("text", "U8", (None,)), ends, hashes)
+        # Of very large vectors, earlier versions wrote infinity.
+        sums = floats(tensors, "sums", (3, n_lists), -np.inf, np.inf).astype(np.float64)
+        sums = sums.clip(-MOST_FLOAT, MOST_FLOAT)
+        spread = Spread(float(about["reach"]), sums, float(about["residuals"]))
+        segment = Segment(
+            trained,
+            blocks,
+            packed,
+            spread,
+            **columns,
+            kept=kept,
+            names=names,
+            name=name,
+        )
+        rows_a_page = whole_number("rows_a_page", about["rows_a_page"], 1, 1 << 32)
+        pages = -(-n // rows_a_page)
+        checks = (
+            tensors.shaped("list_checks", "U32", (n_lists,)),
+            tensors.shaped("page_checks", "U32", (pages,)),
+        )
+        guard = guard_of(segment, str(tensors.path), rows_a_page, *checks)
+        later = dict(about["later"])
+        for part in ("ids", *(("text", "text_ends", "text_hashes") if names else ())):
+            if part not in later:
+                raise FormatError(f"{tensors.path}: {part} has no checksum")
+    return replace(segment, guard=Checks(guard, tensors, later))
+
+
+def _packed(tensors: Tensors, trained: Trained, blocks: Blocks, n: int) -> PackedCodes:
+    """Codes as the codebooks have them."""
+    books = trained.codebooks
+    if books.coding != "loose":
+        return PackedCodes(tensors.shaped("codes", "U8", (blocks.count, books.block_bytes)))
+    m, options = books.model.layout.n_sections, books.quantizers[0]._settle()
+    width = m * np.dtype(books.model.code_dtype).itemsize
+    scales, scale_width = None, scale_columns(options, m)
+    if scale_width:
+        scales = tensors.shaped("code_scales", "F32" if options.scale == "exact" else "U8", (n, scale_width))
+    biases = tensors.shaped("code_biases", "U8", (n,))
+    return PackedCodes(tensors.shaped("codes", "U8", (n, width)), scales, biases)
+
+
+class Checks:
+    """What must be looked at before arrays that came from a file are believed; once each."""
+
+    def __init__(self, guard: Any, tensors: Tensors, later: dict[str, int]) -> None:
+        self.native, self._tensors, self._later = guard, tensors, later
+
+    @property
+    def path(self) -> Path:
+        """The file that arrays came from."""
+        return self._tensors.path
+
+    @property
+    def list_checks(self) -> NDArray[np.uint32]:
+        """(L,) as the file has them: some lists can be checked without the others."""
+        return self._tensors["list_checks"]
+
+    def ids(self) -> None:
+        """All ids, and words."""
+        if not self._later:
+            return
+        for part, expected in list(self._later.items()):
+            self._tensors.check(part, expected)
+        check_ids(self._tensors, self._tensors["ids"])
+        if (ends := self._tensors.get("text_ends")) is not None:
+            self._check_words(self._tensors["text"], ends)
+            check_words_differ(self._tensors, Names(*(self._tensors[part] for part in LATER[1:])))
+        self._later = {}
+
+    def _check_words(self, text: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
+        """Whole characters, one word after the other."""
+        path = self._tensors.path
+        if ends[0] < 0 or (ends[1:] < ends[:-1]).any() or ends[-1] != len(text):
+            raise FormatError(f"{path}: words do not follow each other")
+        with reading(path):
+            text.tobytes().decode("utf-8", "surrogatepass")
+        inside = ends[ends < len(text)]
+        if (text[inside] >> 6 == 0b10).any():
+            raise FormatError(f"{path}: a word ends within a character")
+
+    def rows(self, rows: NDArray[np.intp]) -> None:
+        """Some rows."""
+        self.native.check_rows(np.ascontiguousarray(rows, np.int64))
+
+    def everything(self) -> None:
+        """All there is."""
+        self.native.check_all()
+        self.ids()
+
+
+def guard_of(segment: Segment, path: str, rows_a_page: int, *checks: NDArray[np.uint32]) -> Any:
+    """The native guard of a segment's arrays: lists in the order of docs/format.md."""
+    path = path.encode("utf-8", "replace").decode()  # for messages; native text is UTF-8
+    packed, n = segment.packed, len(segment)
+    codes = [_by_row(packed.blocks, len(packed.blocks))]
+    columns = [packed.scales, packed.biases, *(getattr(segment, column) for column in ROW_COLUMNS)]
+    by_row = [_by_row(column, n) for column in columns if column is not None]
+    by_block, by_row = ([], codes + by_row) if packed.loose else (codes, by_row)
+    places = (segment.blocks.rows, segment.blocks.places)
+    return _core.Guard(path, *places, by_block, by_row, _by_row(segment.kept, n), rows_a_page, *checks)
+
+
+def file_of(segment: Segment) -> str:
+    """Where a segment is stored."""
+    return f"segment-{segment.name}.safetensors"
+
+
+def _by_row(array: NDArray[Any], n: int) -> NDArray[np.uint8]:
+    width = array.nbytes // max(n, 1)
+    return as_bytes(array).reshape(n, width)
+
+
+def about_of(tensors: Tensors) -> dict[str, Any]:
+    """What the metadata of a file says."""
+    with reading(tensors.path):
+        found = json.loads(tensors.metadata[ABOUT])
+        if not isinstance(found, dict) or not isinstance(found["checks"], dict):
+            raise FormatError(f"{tensors.path}: the metadata is not as expected")
+    return found
+
+
+def check_all(tensors: Tensors, about: dict[str, Any]) -> None:
+    """Compare all small arrays with their checksums."""
+    for part, expected in about["checks"].items():
+        tensors.check(part, expected)
+
+
+def in_words(about: dict[str, Any]) -> str:
+    """JSON, NumPy's numbers too."""
+    return json.dumps(about, default=lambda number: number.item())

@@ -1,0 +1,437 @@
+"""An index on disk: a directory of files that never change, and a manifest that says which of them count."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+from weakref import WeakSet, WeakValueDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq.errors import FormatError, NotDurableError
+from pcpq.search.recall_curve import RecallCurve
+from pcpq.search.snapshot import Part, Snapshot
+from pcpq.segment.segment import Segment
+from pcpq.segment.trained import Trained
+from pcpq.store.files import LOCK, Maps, WriterLock, read_text, remove_unread
+from pcpq.store.manifest import MANIFEST, Manifest, StoredPart, is_ours, read_manifest, refuse_unreadable
+from pcpq.store.serialization import file_of, read_segment, read_trained, write_segment, write_trained
+from pcpq.store.tables import read_attributes, write_attributes
+from pcpq.store.tensors import FileEntry, Tensors, checksum, write_tensors
+from pcpq.util.durable_files import (
+    directory_sync,
+    make_directory,
+    remove_empty_directory,
+    remove_if_there,
+    replace_file,
+    write_new,
+)
+
+logger = logging.getLogger(__name__)
+# Readings of a manifest whose files are gone before they could be opened: a writer is in a hurry.
+MOST_TRIES = 100
+
+
+@dataclass
+class OnDisk:
+    """What files hold, so that nothing is written twice."""
+
+    trained: dict[Trained, FileEntry] = field(default_factory=dict)
+    segments: dict[str, FileEntry] = field(default_factory=dict)  # by name
+    live: dict[str, tuple[NDArray[np.uint32], FileEntry]] = field(default_factory=dict)  # by segment
+    attributes: dict[str, FileEntry] = field(default_factory=dict)  # by segment
+
+
+@dataclass
+class Pending:
+    """A commit under way. Until the manifest on disk was read again, its files may be those that count."""
+
+    disk: OnDisk = field(default_factory=OnDisk)
+    written: list[Path] = field(default_factory=list)  # named before they are written
+    manifest: Manifest | None = None
+    text: bytes = b""
+
+
+class Store:
+    """One directory, as one reader or the one writer sees it."""
+
+    def __init__(self, directory: Path, lock: WriterLock | None = None) -> None:
+        self.directory, self.lock = directory, lock
+        self.manifest: Manifest | None = None
+        self._disk = OnDisk()
+        self._opened: WeakValueDictionary[str, Any] = WeakValueDictionary()  # by file
+        self._pending: Pending | None = None
+        self._made = False  # the directory, for a first commit
+        self.maps = Maps()
+        self._make_lock()
+
+    def _make_lock(self) -> None:
+        self._writing = threading.Lock()
+        self._within: dict[int, str] = {}  # what threads do that hold it or wait for it
+        every_store.add(self)
+
+    def _leave_to_parent(self) -> None:
+        """In a forked process: a commit that the parent has under way is none of ours."""
+        self._make_lock()
+        self._pending = None
+
+    def _begin(self, what: str) -> None:
+        """Before one thread at a time changes files; refused in a signal handler, which would wait for ever.
+
+        What follows is `with self._writing` itself, not a function that yields within it: an interruption
+        while that is entered would leave the lock taken.
+        """
+        thread = threading.get_ident()
+        if thread in self._within and self._writing.locked():
+            raise ValueError(f"{self.directory} is being {self._within[thread]} by this thread; try afterwards")
+        self._within[thread] = what
+
+    def _end(self) -> None:
+        self._within.pop(threading.get_ident(), None)
+
+    def _refuse_without_lock(self) -> None:
+        if self.lock is None or not self.lock.held:
+            raise ValueError(f"{self.directory} was not opened for writing by this process")
+        self.lock.refuse_if_lost()
+
+    @classmethod
+    def create(cls, directory: Path) -> Store:
+        """As the writer of a directory that is an index, or will be one."""
+        made = make_directory(directory)
+        try:
+            strangers = [path.name for path in directory.iterdir() if not is_ours(path.name)]
+            if strangers and not (directory / MANIFEST).exists():
+                raise FileExistsError(f"{directory} is not an index: it holds {strangers[0]}")
+            store = cls._locked(directory)
+        except BaseException:
+            if made:
+                remove_empty_directory(directory)
+            raise
+        store._made = made
+        return store
+
+    @classmethod
+    def writable(cls, directory: Path) -> Store:
+        """As the writer of an index."""
+        read_manifest(directory)
+        return cls._locked(directory)
+
+    @classmethod
+    def _locked(cls, directory: Path) -> Store:
+        store = cls(directory, WriterLock(directory))
+        try:
+            if (directory / MANIFEST).exists():
+                store.manifest = read_manifest(directory)
+                store.tidy()
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Let others write, after a commit that another thread has under way.
+
+        In the middle of it the next writer would remove its files, and then the manifest would name them. A
+        directory that was made for a commit that failed is removed.
+        """
+        if self._within.get(threading.get_ident()) == "closed" and self._writing.locked():
+            return  # in a signal handler that interrupted the same
+        self._begin("closed")
+        try:
+            with self._writing:
+                self._disk = OnDisk()
+                if self.lock is None:
+                    return
+                if self._made and self.lock.held and not (self.directory / MANIFEST).exists():
+                    self.empty()
+                    remove_if_there(self.lock.path)
+                    remove_empty_directory(self.directory)
+                self.lock.release()
+        finally:
+            self._end()
+
+    def empty(self) -> None:
+        """Remove all files of a directory that has no manifest."""
+        for path in self._files_not_named(b""):
+            remove_if_there(path)
+
+    def load(self) -> tuple[Manifest, Snapshot]:
+        """The newest generation; what is open already is not opened again."""
+        for _ in range(MOST_TRIES):
+            manifest = read_manifest(self.directory)
+            try:
+                snapshot = self._snapshot(manifest)
+            except FileNotFoundError as error:
+                if read_manifest(self.directory) == manifest:
+                    raise FormatError(f"{error.filename}: is missing") from error
+                continue
+            self.manifest = manifest
+            return manifest, snapshot
+        raise FormatError(f"{self.directory}: files disappear while they are opened")
+
+    def commit(
+        self, snapshot: Snapshot, settings: dict[str, Any], kind: str | None, next_id: int, *, reopen: bool
+    ) -> Snapshot | None:
+        """Make a snapshot the newest generation; returns it as it is on disk, if it is to be opened again.
+
+        New files first, then the manifest by a rename: a reader, now or after a crash, sees the old generation
+        or the new one, whole. An exception means that the old one stays, unless it is a NotDurableError or its
+        notes say that the new one is there: an interruption may come after the rename.
+        """
+        self._begin("committed")
+        try:
+            with self.telling_what_is_there(), self._writing:
+                self._refuse_without_lock()
+                self._settle()
+                with self._settling(), directory_sync(self.directory) as sync:
+                    self._commit(snapshot, settings, kind, next_id, sync)
+                    return self._reopened() if reopen else None
+        finally:
+            self._end()
+
+    def _commit(
+        self,
+        snapshot: Snapshot,
+        settings: dict[str, Any],
+        kind: str | None,
+        next_id: int,
+        sync: Callable[[], None],
+    ) -> None:
+        self._pending = pending = Pending()
+        new_manifest = self._new_file(f"manifest-{uuid4().hex}", pending)
+        generation = 1 if self.manifest is None else self.manifest.generation + 1
+        trained = self._store_trained(snapshot.trained, pending)
+        parts = tuple(self._store_part(part, pending) for part in snapshot.parts)
+        recall = None if snapshot.recall is None else snapshot.recall.as_words()
+        manifest = Manifest(generation, settings, kind, next_id, trained, parts, recall)
+        pending.text = manifest.text()
+        refuse_unreadable(pending.text, self.directory)
+        write_new(new_manifest, [pending.text])
+        sync()
+        # Again: the lock file may be gone, and this process may be one that a signal handler forked.
+        self._refuse_without_lock()
+        pending.manifest = manifest
+        replace_file(self.directory / MANIFEST, new_manifest)
+        self._accept(pending)
+        self._opened[trained.file] = snapshot.trained  # parts know by it that they go together
+        try:
+            sync()
+        except OSError as error:
+            reason = f"generation {generation} is there, but the disk did not confirm it: {error.strerror}"
+            raise NotDurableError(error.errno, reason, str(self.directory)) from error
+
+    def _new_file(self, name: str, pending: Pending) -> Path:
+        """Where to write a file that goes if the commit fails."""
+        self._refuse_without_lock()  # which a process that was forked since has not
+        pending.written.append(self.directory / name)
+        return pending.written[-1]
+
+    def _accept(self, pending: Pending) -> None:
+        self.manifest, self._disk, self._pending = pending.manifest, pending.disk, None
+
+    @contextlib.contextmanager
+    def _settling(self) -> Iterator[None]:
+        """Whatever interrupts a commit: files that count stay, all others go."""
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(OSError, FormatError):  # then all stay, and the next commit looks again
+                self._settle()
+            raise
+
+    @contextlib.contextmanager
+    def telling_what_is_there(self) -> Iterator[None]:
+        """An exception that comes after a commit took place says so."""
+        before = self.manifest
+        try:
+            yield
+        except BaseException as error:
+            if self._pending is not None:
+                add_note(error, f"whether {self.directory} was committed is not known: open it to see")
+            elif self.manifest is not before and self.manifest is not None:
+                generation = self.manifest.generation
+                add_note(error, f"generation {generation} of {self.directory} was committed before")
+            raise
+
+    def _settle(self) -> None:
+        """Decide a commit that was interrupted by what the manifest on disk names."""
+        pending = self._pending
+        if pending is None or self.lock is None or not self.lock.held:
+            return
+        there = self._manifest_text()
+        if pending.manifest is not None and there == pending.text:
+            self._accept(pending)
+            return
+        for path in pending.written:
+            if path.name.encode() not in there:
+                remove_if_there(path)
+        self._pending = None
+
+    def _reopened(self) -> Snapshot | None:
+        """The generation on disk; None if it cannot be opened now, for want of descriptors or memory."""
+        if self.manifest is None:
+            return None
+        try:
+            return self._snapshot(self.manifest)
+        except OSError as error:
+            logger.warning("%s: is used from memory, not from its files: %s", self.directory, error)
+            return None
+
+    def check(self, manifest: Manifest) -> None:
+        """A FormatError unless all files of a generation are there, with their sizes and headers."""
+        self._snapshot(manifest)
+
+    def verify(self, manifest: Manifest) -> None:
+        """Read every file of a generation again, and compare all of it with its checksums."""
+        read_manifest(self.directory)
+        try:
+            snapshot = Store(self.directory)._snapshot(manifest)
+        except FileNotFoundError as error:
+            raise FormatError(f"{error.filename}: is missing") from error
+        for part in snapshot.parts:
+            part.segment.trust()
+            if part.segment.attributes is not None:
+                part.segment.attributes.table.validate(full=True)
+        self.maps.refuse_replaced()
+
+    def adopt(self, name: str, entry: FileEntry) -> None:
+        """A segment that others wrote here: a commit of it has nothing to write."""
+        self._disk.segments[name] = entry
+
+    def tidy(self) -> None:
+        """Remove files of ours that the manifest does not name and no process reads. Only the writer may."""
+        self._begin("tidied")
+        try:
+            with self._writing:
+                for path in self._files_not_named(self._manifest_text()):
+                    if self.lock is not None and self.lock.held:
+                        remove_unread(path)
+        except OSError as error:  # the next commit tries again
+            logger.warning("%s: files that are not needed were not removed: %s", self.directory, error)
+        finally:
+            self._end()
+
+    def _manifest_text(self) -> bytes:
+        """As it is on disk: what this object believes may be older."""
+        try:
+            return read_text(self.directory / MANIFEST)
+        except FileNotFoundError:
+            return b""
+
+    def _files_not_named(self, manifest: bytes) -> list[Path]:
+        needed = (MANIFEST, LOCK)
+        ours = (path for path in self.directory.iterdir() if is_ours(path.name) and path.name not in needed)
+        return [path for path in ours if path.name.encode() not in manifest]
+
+    def _store_trained(self, trained: Trained, pending: Pending) -> FileEntry:
+        entry = self._disk.trained.get(trained)
+        if entry is None:
+            entry = write_trained(self._new_file(new_name("trained"), pending), trained)
+        pending.disk.trained[trained] = entry
+        return entry
+
+    def _store_part(self, part: Part, pending: Pending) -> StoredPart:
+        new = pending.disk
+        segment, name = part.segment, part.segment.name
+        entry = self._disk.segments.get(name)
+        if entry is None:
+            if (self.directory / file_of(segment)).exists():
+                # Saved before: who knows what became of it.
+                segment = replace(segment, name=(name := uuid4().hex))
+            entry = write_segment(self._new_file(file_of(segment), pending), segment)
+        new.segments[name] = entry
+        known = self._disk.attributes.get(name)
+        if segment.attributes is not None:
+            if known is None:
+                path = self._new_file(f"attributes-{name}.arrow", pending)
+                known = write_attributes(path, segment.attributes)
+            new.attributes[name] = known
+        if part.live is None:
+            return StoredPart(entry, part.count, None, known)
+        stored = self._disk.live.get(name)
+        if stored is None or stored[0] is not part.live:
+            path = self._new_file(new_name("live"), pending)
+            check = {"check": str(checksum(part.live))}
+            stored = (part.live, write_tensors(path, {"words": part.live}, check))
+        new.live[name] = stored
+        return StoredPart(entry, part.count, stored[1], known)
+
+    def _snapshot(self, manifest: Manifest) -> Snapshot:
+        disk = OnDisk()
+        trained = self._once(manifest.trained, lambda entry: read_trained(self.directory, entry))
+        disk.trained[trained] = manifest.trained
+        parts = tuple(self._part(part, trained, disk) for part in manifest.parts)
+        for part in parts:
+            if (part.segment.names is not None) != (manifest.kind == "str"):
+                raise FormatError(
+                    f"{self.directory}: ids are {manifest.kind}, but not those of {file_of(part.segment)}"
+                )
+        self._disk = disk
+        self.maps.add(self.directory / name for name in manifest.files)
+        recall = None if manifest.recall is None else RecallCurve.of_words(manifest.recall)
+        if recall is not None and recall.probes[-1] != len(trained.partition):
+            raise FormatError(
+                f"{self.directory}: recall of {recall.probes[-1]} lists, not {len(trained.partition)}"
+            )
+        return Snapshot(trained, parts, recall)
+
+    def _part(self, stored: StoredPart, trained: Trained, disk: OnDisk) -> Part:
+        def read(entry: FileEntry) -> Segment:
+            segment = read_segment(self.directory, entry, stored.name, trained)
+            if stored.attributes is None:
+                return segment
+            return replace(segment, attributes=read_attributes(self.directory, stored.attributes, len(segment)))
+
+        segment: Segment = self._once(stored.segment, read)
+        disk.segments[stored.name] = stored.segment
+        if stored.attributes is not None:
+            disk.attributes[stored.name] = stored.attributes
+        if stored.live is None:
+            if stored.count != len(segment):
+                raise FormatError(f"{self.directory}: {stored.count} of {len(segment)} rows are there")
+            return Part.whole(segment)
+        tensors = Tensors(self.directory, stored.live)
+        live = tensors.shaped("words", "U32", (segment.blocks.count,))
+        tensors.check("words", tensors.metadata.get("check"))
+        part = Part(segment, stored.count, live)
+        if part.only(segment.every_row).count != stored.count:
+            raise FormatError(f"{tensors.path}: other than {stored.count} rows are there")
+        disk.live[stored.name] = (live, stored.live)
+        return part
+
+    def _once(self, entry: FileEntry, read: Callable[[FileEntry], Any]) -> Any:
+        found = self._opened.get(entry.file)
+        if found is None:
+            found = self._opened[entry.file] = read(entry)
+        return found
+
+
+def new_name(kind: str) -> str:
+    """Of a file that is not there yet."""
+    return f"{kind}-{uuid4().hex}.safetensors"
+
+
+def add_note(error: BaseException, text: str) -> None:
+    """As BaseException.add_note, which Python 3.10 does not have; once."""
+    notes = getattr(error, "__notes__", [])
+    if text not in notes:
+        error.__notes__ = [*notes, text]  # type: ignore[attr-defined]
+
+
+def _leave_to_parent() -> None:
+    for store in list(every_store):
+        store._leave_to_parent()
+
+
+# In a forked process the thread that held a lock is not there to release it.
+every_store: WeakSet[Store] = WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)

@@ -1,0 +1,1 @@
+"""Tuning: ground truth, the measurement of recall, and the choice of codes for a number of bytes."""

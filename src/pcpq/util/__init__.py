@@ -1,0 +1,1 @@
+"""Helpers that know nothing of vectors: lazy attributes, threads, batches, durable files, progress."""

@@ -1,0 +1,14 @@
+"""Checks of parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def whole_number(name: str, value: Any, least: int, most: int) -> int:
+    """`value` if it is an integer from least to most, or a ValueError that says so."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
+        raise ValueError(f"{name} is {value!r}; expected a whole number from {least} to {most}")
+    return int(value)
