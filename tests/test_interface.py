@@ -1,7 +1,7 @@
 """The public names, their signatures and the options of the command line are those of interface.txt.
 
-A change of it is a change that users see: it needs a line in CHANGELOG.md, and an alias with a DeprecationWarning
-where something is renamed. `python tests/test_interface.py` writes the file again.
+Users see what changes it: a change needs a line in CHANGELOG.md, and a rename an alias with a DeprecationWarning.
+`python tests/test_interface.py` writes the file again.
 """
 
 import argparse

@@ -1,167 +1,71 @@
-"""The order of the modules is the way of a vector: an earlier one never imports a later one."""
+"""Imports between packages go one way, and no module reads another's private names."""
 
 import ast
 from pathlib import Path
 
+import pytest
+
 import pcpq
 
+ROOT = Path(pcpq.__file__).parent
+# A package, or a module beside them, imports only from those before it and from itself.
 ORDER = [
     "_core",
     "errors",
-    "once",
-    "foreign",
-    "arrays",
-    "memory",
-    "parallel",
-    "streams",
-    "partition",
-    "coarse",
-    "sections",
-    "clustering",
-    "quantizers.loss",
-    "quantizers.scales",
-    "quantizers.options",
-    "quantizers.codes",
-    "quantizers.encoder",
-    "quantizers.trainer",
-    "quantizers.corrections",
-    "quantizers.scorer",
-    "quantizers.family",
+    "util",
+    "io",
+    "ivf",
     "quantizers",
-    "rotation",
-    "packing",
-    "names",
-    "attributes",
-    "condition",
-    "where",
-    "codebooks",
-    "rerank",
-    "rows",
-    "trained",
-    "fitting",
-    "recall",
-    "scan",
-    "snapshot",
-    "lookup",
-    "refit",
+    "config",
+    "segment",
     "search",
-    "truth",
     "tuning",
-    "storage.system",
-    "storage.files",
-    "storage.tensors",
-    "storage.tables",
-    "storage.limits",
-    "storage.objects",
-    "storage.manifest",
-    "storage.store",
-    "storage.backup",
-    "storage",
-    "state",
+    "store",
     "index",
-    "budget",
-    "opening",
-    "",
+    "building",
+    "",  # pcpq itself: the public names
+    "recall",
     "datasets",
-    "environment",
-    "progress",
-    "formats.files",
-    "formats.vector_file",
-    "formats.npy",
-    "formats.binary",
-    "formats.hdf5",
-    "formats.columns",
-    "formats.jsonl",
-    "formats.text",
-    "formats.reading",
-    "formats.writing",
-    "formats.results",
     "formats",
     "integrations",
-    "integrations.sklearn.quantizing",
-    "integrations.sklearn.graphs",
-    "integrations.sklearn.neighbors",
-    "integrations.sklearn",
-    "integrations.conditions",
-    "integrations.metadata",
-    "integrations.documents",
-    "integrations.langchain",
-    "integrations.llama_index",
-    "integrations.faiss",
-    "integrations.ray.sources",
-    "integrations.ray.sampling",
-    "integrations.ray.encoding",
-    "integrations.ray.merging",
-    "integrations.ray.tasks",
-    "integrations.ray.building",
-    "integrations.ray.candidates",
-    "integrations.ray.slices",
-    "integrations.ray.wire",
-    "integrations.ray.answers",
-    "integrations.ray.shard",
-    "integrations.ray.replicas",
-    "integrations.ray.view",
-    "integrations.ray.writer",
-    "integrations.ray.writing",
-    "integrations.ray.sharded",
-    "integrations.ray.terminal",
-    "integrations.ray",
-    "paper.published",
-    "paper.sets",
-    "paper.experiment",
-    "paper.protocols",
-    "paper.workers",
-    "paper.measures",
-    "paper.extensions",
-    "paper.operations",
-    "paper.single",
-    "paper.run",
-    "paper.summary",
-    "paper.illustrations",
-    "paper.figures",
-    "paper",
-    "report.parts",
-    "report.model",
-    "report.markup",
-    "report.measures",
-    "report.paper",
-    "report.extensions",
-    "report.codes",
-    "report.peers",
-    "report.page",
-    "report",
-    "cli.terminal",
-    "demo",
-    "cli.problems",
-    "cli.parsers",
-    "cli.inputs",
-    "cli.building",
-    "cli.changing",
-    "cli.searching",
-    "cli.exact",
-    "cli.measuring",
-    "cli.benching",
-    "cli.looking",
-    "cli.doctor",
-    "cli.extras",
-    "cli.program",
+    "experiments",
     "cli",
-    "cli.__main__",
 ]
-ROOT = Path(pcpq.__file__).parent
+MODULES = sorted(ROOT.rglob("*.py"))
 
 
-def imported(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+def package_of(path):
+    return path.relative_to(ROOT).with_suffix("").parts[0].replace("__init__", "")
+
+
+def imports_of(tree):
+    """(package, imported name) of every import from pcpq."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "pcpq":
-            base = node.module.removeprefix("pcpq").removeprefix(".")
-            names = [".".join(filter(None, [base, alias.name])) for alias in node.names]
-            yield from (name if name in ORDER else base for name in names)
+            parts = node.module.split(".")[1:]
+            for alias in node.names:
+                yield parts[0] if parts else alias.name if alias.name in ORDER else "", alias.name
 
 
-def test_no_module_imports_a_later_one():
-    for path in ROOT.rglob("*.py"):
-        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix("__init__").rstrip(".")
-        place = ORDER.index(name)  # a new module must be given its place
-        for other in imported(path):
-            assert ORDER.index(other) < place, f"{name or 'pcpq'} imports {other}, which comes later"
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_package_imports_only_from_packages_before_it(path):
+    own = ORDER.index(package_of(path))  # a new package must be given its place
+    for package, name in imports_of(ast.parse(path.read_text())):
+        assert ORDER.index(package) <= own, f"{name} is imported from {package or 'pcpq'}, which comes later"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_module_reads_private_names_of_another(path):
+    tree = ast.parse(path.read_text())
+    for _, name in imports_of(tree):
+        assert not name.startswith("_") or name == "_core", f"{name} is private"
+    own = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    own |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and of_self(node)}
+    for node in ast.walk(tree):
+        private = isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.endswith("__")
+        if private and not of_self(node):
+            assert node.attr in own, f"line {node.lineno} reads {ast.unparse(node)}"
+
+
+def of_self(node):
+    return isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")

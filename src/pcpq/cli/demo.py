@@ -1,4 +1,4 @@
-"""The main job on real word vectors: `pcpq demo [WORD ...]`, `python -m pcpq.cli.demo` or `make demo`."""
+"""The main job on real word vectors: `pcpq demo [WORD ...]`, or `make demo`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Rows = NDArray[np.intp]
 def main(arguments: list[str] | None = None) -> None:
     """Show it."""
     parser = argparse.ArgumentParser(
-        prog="pcpq.cli.demo", description="Neighbours of words, from compressed vectors."
+        prog="pcpq demo", description="Neighbours of words, from compressed vectors."
     )
     add_words(parser)
     try:
