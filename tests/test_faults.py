@@ -377,6 +377,7 @@ class Interruption:
         "manifest.py",
         "tensors.py",
         "backup.py",
+        "changes.py",
         "durable_files.py",
     )
 

@@ -52,8 +52,8 @@ def holds(index, expected, queries=QUERIES, metric="euclidean"):
 
 
 def wait_for_merges(state):
-    with state._free:
-        assert state._free.wait_for(lambda: not state._busy, timeout=20)
+    with state._merge_ended:
+        assert state._merge_ended.wait_for(lambda: not state._merging, timeout=20)
 
 
 def number(place):
@@ -365,7 +365,7 @@ def test_a_merge_by_what_was_trained_before_is_dropped(held_merge):
     assert held_merge.begun.wait(20)
     other.add(VECTORS[:30])
     shown = other._state.snapshot
-    index._state.show(shown, "int", 30)
+    index._state.replace(shown, "int", 30)
     held_merge.go.set()
     wait_for_merges(index._state)
     assert index._state.snapshot is shown
@@ -497,7 +497,7 @@ def test_a_forked_process_writes_although_a_thread_held_the_locks(thirty):
 
     def hold():
         with index._state.writing:
-            index._state._busy |= index._state.snapshot.names
+            index._state._merging.update(dict.fromkeys(index._state.snapshot.names))
             held.set()
             done.wait(30)
 

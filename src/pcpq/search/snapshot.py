@@ -59,6 +59,15 @@ class Part:
         everyone = np.arange(len(self.segment))
         return everyone if self.live is None else everyone[self.has(everyone)]
 
+    def rows_gone(self, later: Part | None) -> NDArray[np.intp]:
+        """The rows that are not there any more in a later part of the same segment; None: none is."""
+        if later is None:
+            return self.rows_there()
+        if later.live is self.live or later.live is None:
+            return np.empty(0, np.intp)
+        before = self.segment.every_row if self.live is None else self.live
+        return self.segment.blocks.chosen_rows(before & ~later.live)
+
     @property
     def everything(self) -> Allowed:
         """All that may be found."""
@@ -190,10 +199,13 @@ class Snapshot:
 
     def without(self, ids: Any) -> Snapshot:
         """Less some ids; those that are not there do not matter, nor do those given twice."""
-        rows = self.find(ids)
-        if not any((some >= 0).any() for some in rows):
+        return self.without_rows([np.unique(rows[rows >= 0]) for rows in self.find(ids)])
+
+    def without_rows(self, rows: Sequence[NDArray[np.intp]]) -> Snapshot:
+        """Less some rows of every part, which are there, each once."""
+        if not any(len(some) for some in rows):
             return self
-        parts = [part.without(np.unique(some[some >= 0])) for part, some in zip(self.parts, rows, strict=True)]
+        parts = [part.without(some) for part, some in zip(self.parts, rows, strict=True)]
         return replace(self, parts=tuple(part for part in parts if part.count))
 
     @property
@@ -211,9 +223,9 @@ class Snapshot:
             return replace(after, parts=rest)
         whole = Part.whole(merged)
         for key, part in segments.items():
-            rows = part.rows_there()
-            gone = rows if key not in now else rows[~now[key].has(rows)]
-            whole = whole.without(merged.find(part.segment.ids[gone]))
+            gone = part.rows_gone(now.get(key))
+            if len(gone):
+                whole = whole.without(merged.find(part.segment.ids[gone]))
         return replace(after, parts=(*rest, whole) if whole.count else rest)
 
 

@@ -112,7 +112,7 @@ class Shard:
             if known is not None:
                 return self._described(known)
             try:
-                snapshot = self.store._snapshot(manifest)
+                snapshot = self.store.read(manifest)
             except FileNotFoundError as error:
                 raise GenerationGoneError(
                     f"{error.filename} is gone, and with it {key_of(manifest)}"
