@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pcpq import _core
+from pcpq.config import IndexConfig
 from pcpq.index import Index, Progress
 from pcpq.io.arrays import as_vectors
 from pcpq.io.streams import Stream
@@ -68,16 +69,18 @@ def learn(
     parameters: dict[str, Any],
 ) -> tuple[Index, TuningQueries]:
     """An index fitted on a sample of vectors that are yet to be added, and what to measure it by then."""
-    chosen = None
     if bytes_per_vector is not None:
         for name in ("quantizer", "keep"):
             if name in parameters:
                 raise ValueError(f"bytes_per_vector is {bytes_per_vector}, and {name} is given too")
         design, chosen = design_for(bytes_per_vector, stream.dimensions, stream.length)
-        parameters = parameters | {"quantizer": design.quantizer(stream.dimensions), "keep": design.keep}
+        parameters = parameters | {
+            "quantizer": design.quantizer(stream.dimensions),
+            "keep": design.keep,
+            "chosen": chosen,
+        }
         logger.info("chosen: %s", chosen)
-    index = Index(metric=metric, **parameters)
-    index.chosen = chosen
+    index = Index.from_config(IndexConfig(metric=metric, **parameters))
     if queries is not None:
         queries = as_vectors(queries, "queries")
         if queries.shape[1] != stream.dimensions:
@@ -105,8 +108,9 @@ def open_index(path: str | os.PathLike[str], mode: str = "r") -> Index:
     directory = Path(path).absolute()
     store = Store.writable(directory) if mode == "a" else Store(directory)
     try:
-        index = Index(metric="dot")  # whatever: the manifest says
-        index._show(store, *store.load())
+        manifest, snapshot = store.load()
+        index = Index.from_config(manifest.config)
+        index._show(store, manifest, snapshot)
     except BaseException:
         store.close()
         raise

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.errors import FormatError, NotFittedError
+from pcpq.config import IndexConfig
+from pcpq.errors import NotFittedError
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.io.foreign_arrays import as_array
 from pcpq.io.ids import is_id
 from pcpq.io.streams import Sample, Stream
-from pcpq.quantizers import Quantizer, refuse_subclass
+from pcpq.quantizers import Quantizer
 from pcpq.search.execute import as_returned, ask, find, find_one
 from pcpq.search.explain import explain
 from pcpq.search.plan import make_plan, range_plan
@@ -31,18 +32,16 @@ from pcpq.search.statistics import statistics
 from pcpq.search.where import WhereLimits
 from pcpq.segment.encoded_rows import RowsBuilder
 from pcpq.segment.trained import Trained
-from pcpq.segment.training import check_choices, train, training_rows
+from pcpq.segment.training import train, training_rows
 from pcpq.store.backup import back_up
-from pcpq.store.files import Maps, reading
-from pcpq.store.manifest import MANIFEST, Manifest
+from pcpq.store.files import Maps
+from pcpq.store.manifest import Manifest
 from pcpq.store.refit import sample_of
-from pcpq.store.serialization import quantizer_of, quantizer_settings
 from pcpq.store.state import State
 from pcpq.store.store import Store
 from pcpq.tuning.ground_truth import rows_apart
 from pcpq.tuning.measure import measure_index
 from pcpq.util.threads import available_threads
-from pcpq.util.validation import whole_number
 
 Progress = Callable[[int, int | None], None]
 
@@ -62,8 +61,6 @@ class Index:
     seed : of every random choice
     """
 
-    chosen: str | None = None  # what build chose for a number of bytes, and why
-
     def __init__(
         self,
         *,
@@ -75,18 +72,75 @@ class Index:
         keep: str | None = "int16",
         seed: int = 0,
     ) -> None:
-        check_choices(metric=metric, rotation=rotation, codebooks=codebooks, keep=keep)
-        if quantizer is not None:
-            refuse_subclass(quantizer)
-        if n_lists is not None:
-            whole_number("n_lists", n_lists, 1, 1 << 24)
-        self.metric, self.quantizer, self.n_lists = metric, quantizer, n_lists
-        self.rotation, self.codebooks, self.keep = rotation, codebooks, keep
-        self.seed = whole_number("seed", seed, 0, (1 << 63) - 1)
+        config = IndexConfig(
+            metric=metric,
+            quantizer=quantizer,
+            n_lists=n_lists,
+            rotation=rotation,
+            codebooks=codebooks,
+            keep=keep,
+            seed=seed,
+        )
+        self._begin(config)
+
+    @classmethod
+    def from_config(cls, config: IndexConfig) -> Index:
+        """An index with these settings, not fitted."""
+        index = cls.__new__(cls)
+        index._begin(config)
+        return index
+
+    def _begin(self, config: IndexConfig) -> None:
+        self._config = config
         self._state: State | None = None
         self._store: Store | None = None
         self._maps: Maps | None = None  # of the store, or of that of the index that this one is a copy of
         self._committed: tuple[Manifest, Snapshot] | None = None  # the snapshot keeps its files
+
+    @property
+    def config(self) -> IndexConfig:
+        """The settings of the index."""
+        return self._config
+
+    @property
+    def metric(self) -> str:
+        """The metric: "dot", "cosine" or "euclidean"."""
+        return self._config.metric
+
+    @property
+    def quantizer(self) -> Quantizer | None:
+        """The quantizer of the residuals, as it was given."""
+        return self._config.quantizer
+
+    @property
+    def n_lists(self) -> int | None:
+        """The number of lists, as it was given."""
+        return self._config.n_lists
+
+    @property
+    def rotation(self) -> str | None:
+        """The kind of rotation: None, "random" or "learned"."""
+        return self._config.rotation
+
+    @property
+    def codebooks(self) -> str:
+        """The kind of codebooks: "shared" or "per_list"."""
+        return self._config.codebooks
+
+    @property
+    def keep(self) -> str | None:
+        """The precision of the vectors kept for re-ranking; None: none are kept."""
+        return self._config.keep
+
+    @property
+    def seed(self) -> int:
+        """The seed of every random choice."""
+        return self._config.seed
+
+    @property
+    def chosen(self) -> str | None:
+        """Why `build` chose the quantizer and `keep` for a number of bytes per vector."""
+        return self._config.chosen
 
     def fit(self, vectors: Any, *, expected: int | None = None, threads: int | None = None) -> Index:
         """Learn lists and codes from a sample of the vectors; `expected` is how many will be added."""
@@ -97,9 +151,9 @@ class Index:
         """Fit; returns a few vectors that nothing was learned from, none unless asked for."""
         n = stream.length if expected is None else expected
         generator = np.random.default_rng(self.seed)
-        sample = stream.sample(training_rows(self, n), generator)
+        sample = stream.sample(training_rows(self._config, n), generator)
         held_out, rest = sample.split(rows_apart(len(sample), self.seed) if apart else np.empty(0, np.intp))
-        self._state = State(train(self, rest, n, generator, threads))
+        self._state = State(train(self._config, rest, n, generator, threads))
         return held_out
 
     def add(
@@ -162,8 +216,8 @@ class Index:
 
         def train_again(snapshot: Snapshot) -> Trained:
             generator, n = np.random.default_rng(self.seed), len(snapshot)
-            sample = sample_of(snapshot, training_rows(self, n), generator)
-            return train(self, sample, n, generator, threads)
+            sample = sample_of(snapshot, training_rows(self._config, n), generator)
+            return train(self._config, sample, n, generator, threads)
 
         def measure_again(snapshot: Snapshot) -> RecallCurve | None:
             return measure_index(snapshot, None, None, self.seed, threads) if len(snapshot) > FEW else None
@@ -196,11 +250,11 @@ class Index:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a directory; an index that is there already is replaced, whole or not at all."""
-        state, settings = self._fitted(), self._settings()
+        state = self._fitted()
         store = Store.create(Path(path).absolute())
         with store.telling_what_is_there():
             try:
-                state.store(store, settings, adopt=False)
+                state.store(store, self._config, adopt=False)
                 store.tidy()
             finally:
                 store.close()
@@ -209,7 +263,7 @@ class Index:
         """Make all that was done since the last commit last; readers see it when they open or refresh."""
         store = self._writable_store()
         with store.telling_what_is_there():
-            stored = self._fitted().store(store, self._settings(), adopt=True)
+            stored = self._fitted().store(store, self._config, adopt=True)
             if store.manifest is not None:
                 self._committed = store.manifest, stored
             del stored
@@ -420,26 +474,10 @@ class Index:
 
     def _show(self, store: Store, manifest: Manifest, snapshot: Snapshot) -> None:
         """What a store holds, which may be another index than before."""
-        settings, path, trained = dict(manifest.settings), store.directory / MANIFEST, snapshot.trained
-        with reading(path):
-            chosen = settings.pop("chosen", None)
-            if settings.get("quantizer") is not None:
-                settings["quantizer"] = quantizer_of(settings["quantizer"], path)
-            known = {"_store": store, "_maps": store.maps, "_state": self._state, "_committed": self._committed}
-            vars(self).update(vars(Index(**settings)) | known)
-            self.chosen = None if chosen is None else str(chosen)
-            if (self.metric, self.keep) != (trained.metric, trained.keep):
-                raise FormatError(
-                    f"{path}: {self.metric}, {self.keep}; trained for {trained.metric}, {trained.keep}"
-                )
-        state = self._state or State(trained)
+        self._config, self._store, self._maps = manifest.config, store, store.maps
+        state = self._state or State(snapshot.trained)
         state.show(snapshot, manifest.kind, manifest.next_id)
         self._state, self._committed = state, (manifest, snapshot)
-
-    def _settings(self) -> dict[str, Any]:
-        names = ("metric", "n_lists", "rotation", "codebooks", "keep", "seed", "chosen")
-        quantizer = None if self.quantizer is None else quantizer_settings(self.quantizer)
-        return {name: getattr(self, name) for name in names} | {"quantizer": quantizer}
 
 
 def as_given(kind: str | None, snapshot: Snapshot, ids: Ids) -> NDArray[Any]:

@@ -11,10 +11,7 @@ from typing import Any
 
 from pcpq.cli.parsers import Commands, add_attributes, add_index, add_input, add_json, add_threads
 from pcpq.cli.terminal import tell
-from pcpq.quantizers.rotation import ROTATIONS
-from pcpq.segment.codebooks import CODEBOOKS
-from pcpq.segment.kept_vectors import KEEPS
-from pcpq.segment.training import METRICS
+from pcpq.config import CODEBOOKS, KEEPS, METRICS, ROTATIONS
 from pcpq.util.progress import Progress, progress_bar
 
 NONE = "none"

@@ -39,7 +39,7 @@ def info(options: argparse.Namespace) -> None:
     import pcpq
 
     with pcpq.open(options.index) as index:
-        stats, settings, curve = index.stats(), index._settings(), curve_of(index)
+        stats, settings, curve = index.stats(), index.config.to_json(), curve_of(index)
         kind, quantizer = index._fitted().kind, index.quantizer
     on_disk = sum(path.stat().st_size for path in Path(options.index).iterdir() if path.is_file())
     found = {

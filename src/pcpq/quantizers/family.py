@@ -247,6 +247,19 @@ class Quantizer:
                 raise ValueError(f"a code names scale {highest}; the quantizer has {len(model.vector_levels)}")
 
 
+def options_of(quantizer: Quantizer) -> Options:
+    """The parameters of a quantizer, checked, every "auto" that needs no data replaced."""
+    return quantizer._settle()
+
+
+def restore_fitted(quantizer: Quantizer, model: Model) -> Quantizer:
+    """The quantizer with what it learned, as `fit` leaves it, without the history of losses."""
+    quantizer.model_, quantizer.losses_ = model, []
+    quantizer.n_features_in_ = model.layout.dimensions
+    quantizer._options = quantizer._settle()
+    return quantizer
+
+
 def index_bits(values: int) -> int:
     """Bits of an index among so many values."""
     return (values - 1).bit_length()

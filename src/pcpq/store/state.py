@@ -15,6 +15,7 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
+from pcpq.config import IndexConfig
 from pcpq.io.arrays import Ids
 from pcpq.search.recall_curve import RecallCurve
 from pcpq.search.snapshot import Part, Snapshot
@@ -111,10 +112,10 @@ class State:
             self.kind, self.next_id = kind, next_id
             self.snapshot = snapshot
 
-    def store(self, store: Store, settings: dict[str, Any], adopt: bool) -> Snapshot:
+    def store(self, store: Store, config: IndexConfig, adopt: bool) -> Snapshot:
         """Commit what there is to a store; if asked, go on with the files instead of what is in memory."""
         with self.writing:
-            stored = store.commit(self.snapshot, settings, self.kind, self.next_id, reopen=adopt)
+            stored = store.commit(self.snapshot, config, self.kind, self.next_id, reopen=adopt)
             if stored is not None:
                 self.snapshot = stored
             return self.snapshot

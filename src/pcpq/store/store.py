@@ -16,6 +16,7 @@ from weakref import WeakSet, WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from pcpq.config import IndexConfig
 from pcpq.errors import FormatError, NotDurableError
 from pcpq.search.recall_curve import RecallCurve
 from pcpq.search.snapshot import Part, Snapshot
@@ -178,7 +179,7 @@ class Store:
         raise FormatError(f"{self.directory}: files disappear while they are opened")
 
     def commit(
-        self, snapshot: Snapshot, settings: dict[str, Any], kind: str | None, next_id: int, *, reopen: bool
+        self, snapshot: Snapshot, config: IndexConfig, kind: str | None, next_id: int, *, reopen: bool
     ) -> Snapshot | None:
         """Make a snapshot the newest generation; returns it as it is on disk, if it is to be opened again.
 
@@ -192,7 +193,7 @@ class Store:
                 self._refuse_without_lock()
                 self._settle()
                 with self._settling(), directory_sync(self.directory) as sync:
-                    self._commit(snapshot, settings, kind, next_id, sync)
+                    self._commit(snapshot, config, kind, next_id, sync)
                     return self._reopened() if reopen else None
         finally:
             self._end()
@@ -200,7 +201,7 @@ class Store:
     def _commit(
         self,
         snapshot: Snapshot,
-        settings: dict[str, Any],
+        config: IndexConfig,
         kind: str | None,
         next_id: int,
         sync: Callable[[], None],
@@ -211,7 +212,7 @@ class Store:
         trained = self._store_trained(snapshot.trained, pending)
         parts = tuple(self._store_part(part, pending) for part in snapshot.parts)
         recall = None if snapshot.recall is None else snapshot.recall.as_words()
-        manifest = Manifest(generation, settings, kind, next_id, trained, parts, recall)
+        manifest = Manifest(generation, config, kind, next_id, trained, parts, recall)
         pending.text = manifest.text()
         refuse_unreadable(pending.text, self.directory)
         write_new(new_manifest, [pending.text])
@@ -368,6 +369,12 @@ class Store:
         disk = OnDisk()
         trained = self._once(manifest.trained, lambda entry: read_trained(self.directory, entry))
         disk.trained[trained] = manifest.trained
+        config = manifest.config
+        if (config.metric, config.keep) != (trained.metric, trained.keep):
+            raise FormatError(
+                f"{self.directory / MANIFEST}: {config.metric}, {config.keep};"
+                f" trained for {trained.metric}, {trained.keep}"
+            )
         parts = tuple(self._part(part, trained, disk) for part in manifest.parts)
         for part in parts:
             if (part.segment.names is not None) != (manifest.kind == "str"):

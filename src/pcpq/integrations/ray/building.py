@@ -167,7 +167,7 @@ class Build:
             snapshot = replace(snapshot, recall=self._measure(snapshot, asked, exact, given))
         self.store.adopt(segment.name, entry)
         next_id = int(given.numbers.max()) + 1
-        self.store.commit(snapshot, index._settings(), given.kind, next_id, reopen=False)
+        self.store.commit(snapshot, index.config, given.kind, next_id, reopen=False)
         self.store.tidy()
 
     def _gather(self, numbers: NDArray[np.intp] | None) -> FloatArray:

@@ -173,7 +173,7 @@ class ShardedIndex:
 
         def search(view: View) -> Any:
             if target_recall is not None and view.recall is None and len(view) > FEW:
-                seed = view.descriptions[0].manifest.settings.get("seed", 0)
+                seed = view.descriptions[0].manifest.config.seed
                 view.recall = view.ask_one(0, "measure", None, None, seed)
             asked = ask(view.trained, queries)
             allowed = view.allowed(wanted, partial)
