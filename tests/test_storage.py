@@ -267,7 +267,9 @@ def test_no_file_is_a_pickle_and_the_package_never_reads_one(saved):
         if name.endswith(".py"):
             with open(os.path.join(storage, name)) as file:
                 text = file.read()
-            assert not any(word in text for word in ("import pickle", "pickle.", "marshal", "np.load", "eval(", "exec(")), name
+            assert not any(
+                word in text for word in ("import pickle", "pickle.", "marshal", "np.load", "eval(", "exec(")
+            ), name
 
 
 # Saving over something

@@ -11,10 +11,11 @@ import numpy as np
 
 from pcpq import _core
 from pcpq.config import IndexConfig
-from pcpq.index import Index, Progress
+from pcpq.index import Index, Progress, index_of, opened_index, state_of
 from pcpq.io.arrays import as_vectors
 from pcpq.io.streams import Stream
 from pcpq.search.recall_curve import FEW
+from pcpq.store.state import State
 from pcpq.store.store import Store
 from pcpq.tuning.budget import MANY, design_for
 from pcpq.tuning.ground_truth import ExactAnswers, TuningQueries, queries_for
@@ -47,7 +48,7 @@ def build(
     """
     stream = Stream(vectors)
     index, asked = learn(stream, metric, queries, bytes_per_vector, threads, parameters)
-    state = index._fitted()
+    state = state_of(index)
     exact = ExactAnswers(state.snapshot.trained, asked) if len(asked) else None
     look = None if exact is None else exact.look_at_rows
     given = index._insert(stream, ids, attributes, False, threads, progress, look)
@@ -80,13 +81,14 @@ def learn(
             "chosen": chosen,
         }
         logger.info("chosen: %s", chosen)
-    index = Index.from_config(IndexConfig(metric=metric, **parameters))
+    config = IndexConfig(metric=metric, **parameters)
     if queries is not None:
         queries = as_vectors(queries, "queries")
         if queries.shape[1] != stream.dimensions:
             found = f"queries have {queries.shape[1]} dimensions"
             raise ValueError(f"{found}, the vectors have {stream.dimensions}")
-    held_out = index._learn(stream, None, threads, apart=queries is None)
+    state, held_out = State.fit(config, stream, None, threads, hold_out=queries is None)
+    index = index_of(config, state)
     if queries is None:
         return index, TuningQueries.held_out(held_out)
     most = queries_for(stream.length or MANY)
@@ -108,10 +110,7 @@ def open_index(path: str | os.PathLike[str], mode: str = "r") -> Index:
     directory = Path(path).absolute()
     store = Store.writable(directory) if mode == "a" else Store(directory)
     try:
-        manifest, snapshot = store.load()
-        index = Index.from_config(manifest.config)
-        index._show(store, manifest, snapshot)
+        return opened_index(store)
     except BaseException:
         store.close()
         raise
-    return index

@@ -15,17 +15,16 @@ from numpy.typing import NDArray
 from pcpq.config import IndexConfig
 from pcpq.errors import NotFittedError
 from pcpq.io.arrays import Float32Array, Ids
-from pcpq.io.foreign_arrays import as_array
 from pcpq.io.ids import is_id
-from pcpq.io.streams import Sample, Stream
+from pcpq.io.streams import Stream
 from pcpq.quantizers import Quantizer
-from pcpq.search.execute import as_returned, ask, find, find_one
+from pcpq.search.execute import search
 from pcpq.search.explain import explain
-from pcpq.search.plan import make_plan, range_plan
-from pcpq.search.plan import range_bound as bound_of
-from pcpq.search.range import find_range
+from pcpq.search.filters import as_bitmap
+from pcpq.search.range import range_bound, search_range
 from pcpq.search.recall_curve import FEW, RecallCurve, check_target
 from pcpq.search.reconstruct import attributes_of, vectors_of
+from pcpq.search.request import SearchRequest
 from pcpq.search.result import Result
 from pcpq.search.snapshot import Snapshot
 from pcpq.search.statistics import statistics
@@ -39,7 +38,6 @@ from pcpq.store.manifest import Manifest
 from pcpq.store.refit import sample_of
 from pcpq.store.state import State
 from pcpq.store.store import Store
-from pcpq.tuning.ground_truth import rows_apart
 from pcpq.tuning.measure import measure_index
 from pcpq.util.threads import available_threads
 
@@ -144,17 +142,8 @@ class Index:
 
     def fit(self, vectors: Any, *, expected: int | None = None, threads: int | None = None) -> Index:
         """Learn lists and codes from a sample of the vectors; `expected` is how many will be added."""
-        self._learn(Stream.of(vectors), expected, threads)
+        self._state, _ = State.fit(self._config, Stream.of(vectors), expected, threads)
         return self
-
-    def _learn(self, stream: Stream, expected: int | None, threads: int | None, apart: bool = False) -> Sample:
-        """Fit; returns a few vectors that nothing was learned from, none unless asked for."""
-        n = stream.length if expected is None else expected
-        generator = np.random.default_rng(self.seed)
-        sample = stream.sample(training_rows(self._config, n), generator)
-        held_out, rest = sample.split(rows_apart(len(sample), self.seed) if apart else np.empty(0, np.intp))
-        self._state = State(train(self._config, rest, n, generator, threads))
-        return held_out
 
     def add(
         self,
@@ -240,12 +229,15 @@ class Index:
             raise ValueError(f"{len(snapshot)} vectors are searched exactly; there is nothing to tune")
         return state.know(measure_index(snapshot, queries, truth, self.seed, threads), snapshot.trained)
 
-    def _measured(self, target_recall: float | None, probes: int | None, threads: int | None) -> State:
-        """Once, when somebody first asks for a recall."""
+    def _measured(self, request: SearchRequest) -> State:
+        """The state, with recall measured if this is the first request for a recall."""
         state = self._fitted()
-        check_target(target_recall, probes)
-        if target_recall is not None and len(state.snapshot) > FEW:
-            state.measure_once(lambda snapshot: measure_index(snapshot, None, None, self.seed, threads))
+        if request.target_recall is not None:
+            check_target(request.target_recall, request.probes)
+            if len(state.snapshot) > FEW:
+                state.measure_once(
+                    lambda snapshot: measure_index(snapshot, None, None, self.seed, request.threads)
+                )
         return state
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -342,27 +334,21 @@ class Index:
         where_limits : seconds, memory and threads that the condition may take; None: pcpq.WhereLimits()
         threads : None: every CPU of the process, one for a single query
         """
-        state = self._measured(target_recall, probes, threads)
+        request = SearchRequest(
+            k,
+            target_recall,
+            probes,
+            rerank,
+            as_bitmap(filter),
+            as_bitmap(exclude),
+            where,
+            where_limits,
+            threads,
+        )
+        state = self._measured(request)
         snapshot = state.snapshot  # once: a refresh may replace it by one with ids of another kind
-        if (
-            filter is None
-            and exclude is None
-            and where is None
-            and state.kind == "int"
-            and not snapshot.of_words
-        ):
-            found = find_one(snapshot, queries, k, probes, rerank, target_recall)
-            if found is not None:
-                return found
-        queries = as_array(queries, "queries")
-        single = queries.ndim == 1
-        threads = 1 if single and threads is None else threads
-        asked = ask(snapshot.trained, queries)
-        filters = (filter, exclude, where, threads, where_limits)
-        plan = make_plan(snapshot, k, probes, rerank, target_recall, *filters)
-        scores, ids = find(snapshot, asked, plan)
-        found = Result(as_returned(snapshot.trained, scores, asked.unit), as_given(state.kind, snapshot, ids))
-        return Result(found.scores[0], found.ids[0]) if single else found
+        found = search(snapshot, queries, request)
+        return Result(found.scores, as_given(state.kind, snapshot, found.ids))
 
     def search_range(
         self,
@@ -384,21 +370,34 @@ class Index:
         limits : (n + 1,) int64; the results of query i are limits[i] to limits[i + 1]
         scores, ids : of all queries one after the other, each best first
         """
-        bound = bound_of(self.metric, min_score, max_distance)
+        bound = range_bound(self.metric, min_score, max_distance)
+        only, refused = as_bitmap(filter), as_bitmap(exclude)
+        request = SearchRequest(
+            k=1,
+            probes=probes,
+            filter=only,
+            exclude=refused,
+            where=where,
+            where_limits=where_limits,
+            threads=threads,
+        )
         state = self._fitted()
         snapshot = state.snapshot
-        asked = ask(snapshot.trained, queries)
-        plan = range_plan(snapshot, probes, filter, exclude, where, threads, where_limits)
-        limits, scores, ids = find_range(snapshot, asked, plan, bound / (snapshot.trained.unit * asked.unit))
-        return limits, as_returned(snapshot.trained, scores, asked.unit), as_given(state.kind, snapshot, ids)
+        limits, scores, ids = search_range(snapshot, queries, request, bound)
+        return limits, scores, as_given(state.kind, snapshot, ids)
 
     def explain(self, query: Any, k: int = 10, **options: Any) -> dict[str, Any]:
         """What a search for one query does: lists, rows and candidates, and the seconds of each stage.
 
         `options` are those of search.
         """
-        state = self._measured(options.get("target_recall"), options.get("probes"), None)
-        return explain(state.snapshot, query, k, **options)
+        for name in options:
+            if name not in SearchRequest._fields:
+                raise ValueError(f"explain has no option {name!r}")
+        for name in ("filter", "exclude"):
+            options[name] = as_bitmap(options.get(name))
+        request = SearchRequest(k, **options)
+        return explain(self._measured(request).snapshot, query, request)
 
     def reconstruct(self, ids: Any) -> Float32Array:
         """(n, d) the vectors of ids, as kept, or decoded where none are."""
@@ -478,6 +477,34 @@ class Index:
         state = self._state or State(snapshot.trained)
         state.show(snapshot, manifest.kind, manifest.next_id)
         self._state, self._committed = state, (manifest, snapshot)
+
+
+def index_of(config: IndexConfig, state: State) -> Index:
+    """A fitted index."""
+    index = Index.from_config(config)
+    index._state = state
+    return index
+
+
+def opened_index(store: Store) -> Index:
+    """The newest generation of a store."""
+    manifest, snapshot = store.load()
+    index = Index.from_config(manifest.config)
+    index._show(store, manifest, snapshot)
+    return index
+
+
+def state_of(index: Index) -> State:
+    """The state of a fitted index, for commands and integrations."""
+    return index._fitted()
+
+
+def generation_of(index: Index) -> int:
+    """The generation on disk that a stored index goes on from."""
+    committed = index._committed
+    if committed is None:
+        raise ValueError("this index is in memory only: it has no generation")
+    return committed[0].generation
 
 
 def as_given(kind: str | None, snapshot: Snapshot, ids: Ids) -> NDArray[Any]:

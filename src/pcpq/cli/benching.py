@@ -14,7 +14,7 @@ import numpy as np
 from pcpq.cli.measuring import TARGETS, add_exam, curve_of, queries_of
 from pcpq.cli.parsers import Commands, add_index, add_input, add_json, add_threads
 from pcpq.cli.terminal import print_table, tell
-from pcpq.index import Index
+from pcpq.index import Index, state_of
 from pcpq.util.progress import Progress, progress_bar
 
 # A speed is the best of several runs, for so many seconds in all and so often at least.
@@ -148,4 +148,4 @@ def as_numbers(index: Index, ids: Any) -> Any:
     """Numbers that searches have for ids."""
     from pcpq.tuning.measure import given_answers
 
-    return given_answers(index._fitted().snapshot, ids).ids
+    return given_answers(state_of(index).snapshot, ids).ids

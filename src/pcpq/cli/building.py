@@ -12,6 +12,7 @@ from typing import Any
 from pcpq.cli.parsers import Commands, add_attributes, add_index, add_input, add_json, add_threads
 from pcpq.cli.terminal import tell
 from pcpq.config import CODEBOOKS, KEEPS, METRICS, ROTATIONS
+from pcpq.index import state_of
 from pcpq.util.progress import Progress, progress_bar
 
 NONE = "none"
@@ -163,7 +164,7 @@ def report(options: argparse.Namespace, metric: str, index: Any, seconds: float)
         )
         if chosen:
             print(chosen)
-        curve = index._fitted().snapshot.recall
+        curve = state_of(index).snapshot.recall
         if curve is not None and (best := curve.choose(10, 1.0).recall) < USUAL_TARGET:
             print(f"searches for 10 find about {best:.2f} of them at most, by codes of this size")
 

@@ -8,6 +8,7 @@ from typing import Any
 from pcpq.cli.building import counter
 from pcpq.cli.parsers import Commands, add_attributes, add_index, add_input, add_json, add_threads
 from pcpq.cli.terminal import tell
+from pcpq.index import state_of
 from pcpq.util.progress import progress_bar
 
 
@@ -63,7 +64,7 @@ def known_attributes(index: Any, file: Any) -> str | None:
     from pcpq.cli.inputs import columns_of
     from pcpq.io.formats.files import parsing
 
-    parts = index._fitted().snapshot.parts
+    parts = state_of(index).snapshot.parts
     tables = [part.segment.attributes.table for part in parts if part.segment.attributes is not None]
     if not tables:
         return None

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pcpq.index import Index
+from pcpq.index import Index, state_of
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.io.formats import VectorFile
 from pcpq.search.snapshot import Snapshot
@@ -47,7 +47,7 @@ class Exam:
 
 def make_exam(index: Index, queries: Float32Array | None, file: VectorFile | None) -> Exam:
     """By queries that are given, or vectors of the index; answers from a file, or from the vectors kept."""
-    snapshot = index._fitted().snapshot
+    snapshot = state_of(index).snapshot
     if file is None and index.keep is None:
         raise ValueError(CODES_ONLY)
     if file is not None:

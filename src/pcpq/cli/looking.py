@@ -13,6 +13,7 @@ from pcpq.cli.measuring import choices, curve_of, print_choices
 from pcpq.cli.parsers import Commands, add_index, add_json
 from pcpq.cli.problems import Wrong
 from pcpq.cli.terminal import print_facts, print_table, size, tell
+from pcpq.index import state_of
 from pcpq.io.arrays import Float32Array
 from pcpq.util.batches import slices
 from pcpq.util.progress import progress_bar
@@ -40,7 +41,7 @@ def info(options: argparse.Namespace) -> None:
 
     with pcpq.open(options.index) as index:
         stats, settings, curve = index.stats(), index.config.to_json(), curve_of(index)
-        kind, quantizer = index._fitted().kind, index.quantizer
+        kind, quantizer = state_of(index).kind, index.quantizer
     on_disk = sum(path.stat().st_size for path in Path(options.index).iterdir() if path.is_file())
     found = {
         "index": options.index,
@@ -172,8 +173,8 @@ def export(options: argparse.Namespace) -> None:
     format = format_of(options.out, options.format)
     with pcpq.open(options.index) as index, progress_bar(len(index), "vectors") as bar:
         bar.say("writing")
-        snapshot = index._fitted().snapshot
-        parts = [part.segment.checked_ids[part.rows_there()] for part in snapshot.parts]
+        snapshot = state_of(index).snapshot
+        parts = [part.segment.checked_ids[part.rows_left()] for part in snapshot.parts]
         numbers = np.concatenate([np.empty(0, np.int64), *parts])
         order = np.argsort(numbers)
         numbers = numbers[order]

@@ -7,7 +7,7 @@ from typing import Any
 
 from pcpq.cli.parsers import Commands, Parser, add_index, add_input, add_json, add_threads
 from pcpq.cli.terminal import print_table, tell
-from pcpq.index import Index
+from pcpq.index import Index, state_of
 from pcpq.search.recall_curve import RecallCurve
 from pcpq.util.progress import progress_bar
 
@@ -80,13 +80,13 @@ def queries_of(options: argparse.Namespace) -> Any:
 
 def as_ids(index: Index, numbers: Any) -> Any:
     """Numbers as the ids that users have."""
-    state = index._fitted()
+    state = state_of(index)
     return state.snapshot.words(numbers) if state.kind == "str" else numbers
 
 
 def curve_of(index: Index) -> RecallCurve | None:
     """What was measured."""
-    return index._fitted().snapshot.recall
+    return state_of(index).snapshot.recall
 
 
 def choices(curve: RecallCurve, k: int) -> list[dict[str, Any]]:

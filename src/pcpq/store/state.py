@@ -17,17 +17,21 @@ from numpy.typing import NDArray
 
 from pcpq.config import IndexConfig
 from pcpq.io.arrays import Ids
+from pcpq.io.streams import Sample, Stream
 from pcpq.search.recall_curve import RecallCurve
-from pcpq.search.snapshot import Part, Snapshot
+from pcpq.search.snapshot import Snapshot
 from pcpq.segment.attributes import Attributes, as_table, same_rows
 from pcpq.segment.encoded_rows import Rows
 from pcpq.segment.ids import new_ids
 from pcpq.segment.list_statistics import Spread
+from pcpq.segment.part import Part
 from pcpq.segment.segment import Segment
 from pcpq.segment.trained import Trained
+from pcpq.segment.training import train, training_rows
 from pcpq.store.merging import merge
 from pcpq.store.refit import encode_again
 from pcpq.store.store import Store
+from pcpq.tuning.ground_truth import rows_apart
 
 logger = logging.getLogger(__name__)
 # Parts of similar size that are made one: sizes then grow by as much from one part to the next, and a row is
@@ -48,6 +52,24 @@ class State:
         self.kind: str | None = None  # of ids
         self.next_id = 0
         self._make_locks()
+
+    @classmethod
+    def fit(
+        cls,
+        config: IndexConfig,
+        stream: Stream,
+        expected: int | None,
+        threads: int | None,
+        *,
+        hold_out: bool = False,
+    ) -> tuple[State, Sample]:
+        """Train on a sample of the vectors, `expected` of which will be added; also returns rows held out."""
+        n = stream.length if expected is None else expected
+        generator = np.random.default_rng(config.seed)
+        sample = stream.sample(training_rows(config, n), generator)
+        apart = rows_apart(len(sample), config.seed) if hold_out else np.empty(0, np.intp)
+        held_out, rest = sample.split(apart)
+        return cls(train(config, rest, n, generator, threads)), held_out
 
     def __getstate__(self) -> dict[str, Any]:
         """Without locks: pickles and copies get their own."""

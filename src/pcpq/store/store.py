@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from pcpq.config import IndexConfig
 from pcpq.errors import FormatError, NotDurableError
 from pcpq.search.recall_curve import RecallCurve
-from pcpq.search.snapshot import Part, Snapshot
+from pcpq.search.snapshot import Snapshot
+from pcpq.segment.part import Part
 from pcpq.segment.segment import Segment
 from pcpq.segment.trained import Trained
 from pcpq.store.files import LOCK, Maps, WriterLock, read_text, remove_unread
@@ -169,7 +170,7 @@ class Store:
         for _ in range(MOST_TRIES):
             manifest = read_manifest(self.directory)
             try:
-                snapshot = self._snapshot(manifest)
+                snapshot = self.snapshot_of(manifest)
             except FileNotFoundError as error:
                 if read_manifest(self.directory) == manifest:
                     raise FormatError(f"{error.filename}: is missing") from error
@@ -281,20 +282,20 @@ class Store:
         if self.manifest is None:
             return None
         try:
-            return self._snapshot(self.manifest)
+            return self.snapshot_of(self.manifest)
         except OSError as error:
             logger.warning("%s: is used from memory, not from its files: %s", self.directory, error)
             return None
 
     def check(self, manifest: Manifest) -> None:
         """A FormatError unless all files of a generation are there, with their sizes and headers."""
-        self._snapshot(manifest)
+        self.snapshot_of(manifest)
 
     def verify(self, manifest: Manifest) -> None:
         """Read every file of a generation again, and compare all of it with its checksums."""
         read_manifest(self.directory)
         try:
-            snapshot = Store(self.directory)._snapshot(manifest)
+            snapshot = Store(self.directory).snapshot_of(manifest)
         except FileNotFoundError as error:
             raise FormatError(f"{error.filename}: is missing") from error
         for part in snapshot.parts:
@@ -365,7 +366,8 @@ class Store:
         new.live[name] = stored
         return StoredPart(entry, part.count, stored[1], known)
 
-    def _snapshot(self, manifest: Manifest) -> Snapshot:
+    def snapshot_of(self, manifest: Manifest) -> Snapshot:
+        """The snapshot that a manifest names; files that are open already are not opened again."""
         disk = OnDisk()
         trained = self._once(manifest.trained, lambda entry: read_trained(self.directory, entry))
         disk.trained[trained] = manifest.trained

@@ -16,8 +16,8 @@ import ray
 from numpy.typing import NDArray
 
 from pcpq.building import learn, open_index
-from pcpq.index import Index, Progress
-from pcpq.integrations.ray.encoding import Encoded, Found, batch_rows, encode_part, joined_answers
+from pcpq.index import Index, Progress, state_of
+from pcpq.integrations.ray.encoding import Encoded, batch_rows, encode_part
 from pcpq.integrations.ray.merging import (
     Written,
     finish,
@@ -32,9 +32,10 @@ from pcpq.integrations.ray.sources import Source, source_of, values_of
 from pcpq.integrations.ray.tasks import in_order, run
 from pcpq.io.arrays import FloatArray, Ids
 from pcpq.search.recall_curve import FEW, RecallCurve
-from pcpq.search.snapshot import Part, Snapshot
+from pcpq.search.snapshot import Snapshot
 from pcpq.segment.attributes import arrow
 from pcpq.segment.ids import NewIds, new_ids
+from pcpq.segment.part import Part
 from pcpq.segment.segment import Segment
 from pcpq.segment.trained import Trained
 from pcpq.store.serialization import read_segment
@@ -148,7 +149,7 @@ class Build:
         """Learn, encode, merge, measure, commit."""
         n = len(self.source)
         index, asked = learned(GatheredStream(n, self.source.dimensions, self._gather))
-        known_before = index._fitted().snapshot
+        known_before = state_of(index).snapshot
         trained = known_before.trained
         if trained.dimensions != self.source.dimensions:
             raise ValueError(
@@ -224,8 +225,8 @@ class Build:
         with closing(run(tasks)) as results:
             for number, part in results:
                 if asked is not None and part.found is not None:
-                    before = [] if exact is None else [Found(exact._query, exact._scores, exact._numbers)]
-                    exact = joined_answers(trained, asked, [*before, part.found])
+                    before = [] if exact is None else [exact.found()]
+                    exact = ExactAnswers.merged(trained, asked, [*before, part.found])
                 parts[number] = replace(part, found=None)
                 done += pieces[number].stop - pieces[number].start
                 if self.progress is not None:
@@ -302,7 +303,7 @@ def learned_from(like: Any, queries: Any, bytes_per_vector: Any, parameters: dic
         )
     index = open_index(like)
     nobody = TuningQueries(
-        np.empty((0, index._fitted().snapshot.trained.dimensions)), np.empty(0, np.int64), "given"
+        np.empty((0, state_of(index).snapshot.trained.dimensions)), np.empty(0, np.int64), "given"
     )
     return lambda stream: (index, nobody)
 

@@ -21,17 +21,16 @@ from pcpq.integrations.ray.shard import (
     Filter,
     GenerationGoneError,
     Shard,
-    filter_ids,
     key_of,
 )
 from pcpq.integrations.ray.view import Directory, Patience, View
 from pcpq.integrations.ray.writing import Writers
 from pcpq.io.arrays import Float32Array
-from pcpq.search.execute import as_returned, ask, find
-from pcpq.search.filters import Bitmap
-from pcpq.search.plan import plan_for, range_bound, range_probes
-from pcpq.search.range import find_range
-from pcpq.search.recall_curve import FEW, check_target
+from pcpq.search.execute import search
+from pcpq.search.filters import as_bitmap
+from pcpq.search.range import range_bound, search_range
+from pcpq.search.recall_curve import FEW
+from pcpq.search.request import SearchRequest
 from pcpq.search.result import Result
 from pcpq.search.where import WhereLimits
 from pcpq.util.validation import whole_number
@@ -167,23 +166,19 @@ class ShardedIndex:
         Every shard evaluates a condition on its own rows, within `where_limits`. Unless `partial`, a shard that
         is gone is a ShardLostError; if so, the answer is a PartialResult from the others that names it.
         """
-        single = np.ndim(queries) == 1
-        check_target(target_recall, probes)
-        wanted = self._filter(filter, exclude, where, where_limits)
+        request = SearchRequest(
+            k, target_recall, probes, rerank, as_bitmap(filter), as_bitmap(exclude), where, where_limits
+        )
+        request.check()
+        wanted = self._filter(request)
 
-        def search(view: View) -> Any:
+        def search_view(view: View) -> Result:
             if target_recall is not None and view.recall is None and len(view) > FEW:
-                seed = view.descriptions[0].manifest.config.seed
-                view.recall = view.ask_one(0, "measure", None, None, seed)
-            asked = ask(view.trained, queries)
-            allowed = view.allowed(wanted, partial)
-            plan = plan_for(view, k, probes, rerank, target_recall, allowed, wanted is not None, None)
-            searching: Any = view.searching(wanted, partial)
-            scores, numbers = find(searching, asked, plan)
-            found = Result(as_returned(view.trained, scores, asked.unit), view.words(numbers))
-            return Result(found.scores[0], found.ids[0]) if single else found
+                view.measure()
+            found = search(view.filtered(wanted, partial), queries, request)
+            return Result(found.scores, view.words(found.ids))
 
-        return self._told(search, partial)
+        return self._told(search_view, partial)
 
     def search_range(
         self,
@@ -199,18 +194,17 @@ class ShardedIndex:
     ) -> tuple[NDArray[np.int64], Float32Array, NDArray[Any]]:
         """All vectors in a range, as Index.search_range has them."""
         bound = range_bound(self.metric, min_score, max_distance)
-        wanted = self._filter(filter, exclude, where, where_limits)
+        only, refused = as_bitmap(filter), as_bitmap(exclude)
+        request = SearchRequest(
+            k=1, probes=probes, filter=only, exclude=refused, where=where, where_limits=where_limits
+        )
+        wanted = self._filter(request)
 
-        def search(view: View) -> Any:
-            asked = ask(view.trained, queries)
-            allowed, lists = view.allowed(wanted, False), range_probes(view, probes)
-            plan = plan_for(view, 1, lists, None, None, allowed, wanted is not None, None)
-            searching: Any = view.searching(wanted, False)
-            least = bound / (view.trained.unit * asked.unit)
-            limits, scores, numbers = find_range(searching, asked, plan, least)
-            return limits, as_returned(view.trained, scores, asked.unit), view.words(numbers)
+        def search_view(view: View) -> Any:
+            limits, scores, numbers = search_range(view.filtered(wanted, False), queries, request, bound)
+            return limits, scores, view.words(numbers)
 
-        found: tuple[NDArray[np.int64], Float32Array, NDArray[Any]] = self._on_one_generation(search)
+        found: tuple[NDArray[np.int64], Float32Array, NDArray[Any]] = self._on_one_generation(search_view)
         return found
 
     def reconstruct(self, ids: Any) -> Float32Array:
@@ -323,15 +317,16 @@ class ShardedIndex:
             raise ValueError(f"{len(self._directories)} directories; open one of them to ask for its {method}")
         return self._on_one_generation(lambda view: view.ask_one(0, method, *arguments))
 
-    def _filter(self, only: Any, refused: Any, where: str | None, limits: WhereLimits | None) -> Filter | None:
+    def _filter(self, request: SearchRequest) -> Filter | None:
         """What is sent to shards; that of a Bitmap once."""
-        if only is None and refused is None and where is None:
+        only, refused = request.filter, request.exclude
+        if not request.filtered:
             return None
-        content = (filter_ids(only), filter_ids(refused))
-        kept = isinstance(only, Bitmap) and refused is None and where is None
+        kept = only is not None and refused is None and request.where is None
         if kept and id(only) in self._filters and self._filters[id(only)][0] is only:
             return self._filters[id(only)][1]
-        made = Filter(uuid4().hex, [ray.put(content)], where, limits)
+        content = (None if only is None else only.ids, None if refused is None else refused.ids)
+        made = Filter(uuid4().hex, [ray.put(content)], request.where, request.where_limits)
         if kept:
             self._filters[id(only)] = (only, made)
             if len(self._filters) > MOST_FILTERS:
