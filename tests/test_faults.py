@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from patched_os import patch_os
 from test_storage import N_LISTS, QUERIES, TORTURE, VECTORS, answers, files, small_index, some_vectors
 
 import pcpq
-from pcpq.store import backup as storage_backup
 from pcpq.store import files as storage_files
 from pcpq.store import store as storage_store
 from pcpq.util.system import lock_alone
@@ -172,7 +172,7 @@ def test_a_commit_that_fails_changes_nothing_and_may_be_tried_again(
             assert new != old
             faulty = FaultyOs(name, at, fault)
             with monkeypatch.context() as patch:
-                patch.setattr(storage_files, "os", faulty)
+                patch_os(patch, faulty)
                 failed = fails(writer.commit, fault)
             if not faulty.struck:
                 assert not failed
@@ -211,7 +211,7 @@ def test_a_save_that_fails_changes_nothing_and_may_be_tried_again(
         there = files(path) if path.exists() else []
         faulty = FaultyOs(name, at, fault)
         with monkeypatch.context() as patch:
-            patch.setattr(storage_files, "os", faulty)
+            patch_os(patch, faulty)
             failed = fails(lambda path=path: other.save(path), fault)
         if not faulty.struck:
             assert not failed
@@ -266,8 +266,7 @@ class InterruptingOs:
     def interrupts(self, act, monkeypatch):
         """Whether the exception came out of it; which one."""
         with monkeypatch.context() as patch:
-            for module in (storage_files, storage_backup):
-                patch.setattr(module, "os", self)
+            patch_os(patch, self)
             try:
                 act()
             except (KeyboardInterrupt, SystemExit) as error:
@@ -370,7 +369,16 @@ EVERY_LINE = 1 if TORTURE else 41
 class Interruption:
     """A trace function that raises KeyboardInterrupt before the `at`-th line of our own that is run."""
 
-    modules = ("state.py", "store.py", "files.py", "index.py", "manifest.py", "tensors.py", "backup.py")
+    modules = (
+        "state.py",
+        "store.py",
+        "files.py",
+        "index.py",
+        "manifest.py",
+        "tensors.py",
+        "backup.py",
+        "durable_files.py",
+    )
 
     def __init__(self, at):
         self.left, self.struck, self.entered = at, None, set()
@@ -490,7 +498,7 @@ def test_a_commit_that_the_disk_does_not_confirm_is_there_and_says_so(before, tm
         for at in itertools.count():
             faulty = FaultyOs("fsync", at, failing(errno.EIO))
             with monkeypatch.context() as patch:
-                patch.setattr(storage_files, "os", faulty)
+                patch_os(patch, faulty)
                 with pytest.raises(OSError, match=os.strerror(errno.EIO)) as raised:
                     writer.commit()
             if faulty.replaced_before:
@@ -546,7 +554,7 @@ def test_an_opening_that_fails_leaves_no_lock(mode, number, before, tmp_path, mo
     for at in itertools.count():
         faulty = FaultyOs("open", at, failing(number))
         with monkeypatch.context() as patch:
-            patch.setattr(storage_files, "os", faulty)
+            patch_os(patch, faulty)
             failed = fails(lambda: pcpq.open(path, mode=mode).close(), failing)
         if not faulty.struck:
             break
@@ -575,7 +583,7 @@ def test_writes_that_come_up_short_are_completed(most, before, tmp_path, monkeyp
     with pcpq.open(path, mode="a") as writer:
         change(writer)
         with monkeypatch.context() as patch:
-            patch.setattr(storage_files, "os", ShortWrites())
+            patch_os(patch, ShortWrites())
             writer.commit()
             writer.save(tmp_path / "copy")
         new = answers(writer, IDS)
@@ -611,7 +619,7 @@ def test_a_full_disk_may_be_emptied_and_the_commit_tried_again(before, tmp_path,
         there, new = files(path), answers(writer, IDS)
         for left in itertools.count(0, 97 if TORTURE else 1500):
             with monkeypatch.context() as patch:
-                patch.setattr(storage_files, "os", FullDisk(left))
+                patch_os(patch, FullDisk(left))
                 if not fails(writer.commit, FullDisk):
                     break
             failures += 1
@@ -652,7 +660,7 @@ def test_everything_is_on_disk_before_the_manifest_names_it(before, tmp_path, mo
     with pcpq.open(path, mode="a") as writer:
         change(writer)
         with monkeypatch.context() as patch:
-            patch.setattr(storage_files, "os", Recorder())
+            patch_os(patch, Recorder())
             writer.commit()
             writer.compact()
             writer.commit()
@@ -685,7 +693,7 @@ def test_a_save_that_fails_never_removes_what_another_process_saved_there_meanwh
             shutil.copytree(before, path, dirs_exist_ok=True)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(storage_files, "os", Faster())
+        patch_os(patch, Faster())
         patch.setattr(storage_store.Store, "commit", failing(errno.ENOSPC))
         with pytest.raises(OSError, match="No space left"):
             other.save(path)

@@ -20,7 +20,7 @@ from test_storage import QUERIES, TORTURE, VECTORS, another_process, answers, fi
 import pcpq
 from pcpq.store import files as storage_files
 from pcpq.store import store as storage_store
-from pcpq.util import system
+from pcpq.util import durable_files, system
 
 IDS = range(0, 320, 7)
 
@@ -136,6 +136,7 @@ FORKING_HANDLER = """
 import os, signal, sys
 import numpy as np, pcpq
 from pcpq.store import files
+from pcpq.util import durable_files
 path, at, how = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 index = pcpq.open(path, mode="a")
 index.add(np.ones((20, 8), np.float32), np.arange(500, 520))
@@ -167,7 +168,7 @@ class SignallingOs:
         return call
 
 signal.signal(signal.SIGUSR1, handler)
-files.os = SignallingOs()
+files.os = durable_files.os = SignallingOs()
 mine = os.getpid()
 try:
     index.commit()
@@ -357,7 +358,7 @@ def test_close_waits_for_the_commit_of_another_thread(saved, monkeypatch):
     def slow_replace(path, new):
         reached.set()
         assert go_on.wait(30)
-        storage_files.replace_file(path, new)
+        durable_files.replace_file(path, new)
 
     writer = pcpq.open(saved, mode="a")
     writer.add(VECTORS[300:310], np.arange(500, 510))
@@ -423,7 +424,7 @@ def test_a_signal_handler_may_not_close_or_commit_in_the_middle_of_a_commit(what
 
     def replace_and_signal(path, new):
         os.kill(os.getpid(), signal.SIGUSR1)
-        storage_files.replace_file(path, new)
+        durable_files.replace_file(path, new)
 
     before = signal.signal(signal.SIGUSR1, handler)
     try:
