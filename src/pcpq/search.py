@@ -42,19 +42,19 @@ FLOAT32, FLOAT64, INT64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(n
 
 
 class Result(NamedTuple):
-    """Best first; (n, k), or (k,) for a single query."""
+    """Results of a search, best first: arrays of shape (n, k), or (k,) for a single query."""
 
     scores: Float32Array
     ids: NDArray[Any]  # int64, -1 where there is none; or str, None where there is none
 
     @property
     def distances(self) -> Float32Array:
-        """The scores of a euclidean search: squared distances, smaller is better."""
+        """The scores of a search by Euclidean distance: squared distances, where smaller is better."""
         return self.scores
 
 
 class Bitmap:
-    """Ids that may be found, prepared: the second search with it does not look them up again."""
+    """A set of ids for `filter`, prepared for repeated use: later searches do not look the ids up again."""
 
     def __init__(self, ids: Any) -> None:
         words = kind_of(ids) == "str"
