@@ -123,7 +123,7 @@ def test_the_demo_answers_for_a_word(capsys):
     shown = capsys.readouterr().out
     assert "violin" in shown
     assert "recall 10@10" in shown
-    assert "bytes a vector" in shown
+    assert "bytes per vector" in shown
 
 
 def test_the_demo_names_a_word_it_does_not_know(capsys):
