@@ -286,8 +286,17 @@ def large(constants: dict[str, Any], n: int, d: int) -> list[str]:
 
 def large_table(found: dict[str, Any]) -> str:
     """10 million to 10 billion vectors."""
-    heads = ["vectors", "bytes each", "index", "lists", "directories", "nodes", "core hours", "build, hours"]
-    heads += ["rows a query", "one core, ms", "all nodes, ms"]
+    heads = [
+        "vectors",
+        "bytes per vector",
+        "index",
+        "lists",
+        "directories",
+        "nodes",
+        "core hours",
+        "build, hours",
+    ]
+    heads += ["rows per query", "one core, ms", "all nodes, ms"]
     rows = [large(found["constants"], n, found["runs"][0]["d"]) for n in LARGE]
     return f"{markdown(heads, rows)}\n\n{ran_in(found['environment'])}"
 
@@ -301,14 +310,14 @@ def check_table(found: dict[str, Any]) -> str:
     units = {
         "build": "build, s",
         "bytes": "bytes",
-        "batch_us": "a query of a batch, us",
-        "single_us": "a query, us",
+        "batch_us": "batched, µs per query",
+        "single_us": "single query, µs",
     }
     rows = [
         [units[name], f"{expected[name]:,.0f}", f"{measured[name]:,.0f}", ratio]
         for name, ratio in ratios.items()
     ]
-    heads = [f"{was['n']:,} vectors", "predicted", "measured", "predicted over measured"]
+    heads = [f"{was['n']:,} vectors", "predicted", "measured", "predicted / measured"]
     return f"{markdown(heads, rows)}\n\n{ran_in(found['environment'])}"
 
 

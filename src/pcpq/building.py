@@ -36,15 +36,36 @@ def build(
     progress: Progress | None = None,
     **parameters: Any,
 ) -> Index:
-    """Fit an index on a sample of the vectors, add all of them, and measure what searches find.
+    """Build an index in memory: train on a sample of the vectors, add all of them, and measure recall.
 
     Parameters
     ----------
-    vectors, ids, attributes, threads, progress : as in Index.add
-    queries : (n, d) some of the kind that will be asked, for target_recall to hold for them; None: they will be
-        like the vectors
-    bytes_per_vector : instead of quantizer and keep: the best that fits; `stats()["chosen"]` says what and why
-    parameters : those of Index
+    vectors : (n, d) floats: an array, a memory map, a tensor, a data frame or an Arrow column; or an iterable
+        of (n_i, d) batches, which is read once
+    ids : (n,) int or str, no two equal; None: 0 to n - 1
+    metric : "dot" (inner product), "cosine" or "euclidean"
+    attributes : an Arrow table, a data frame or a dict of columns, with one row per vector, for conditions
+        (`where`) and `get`; needs the extra `attributes`
+    queries : (m, d) floats, a sample of the queries that the index will serve; recall is then measured with
+        them. None: recall is measured with vectors that are held back from training
+    bytes_per_vector : memory budget in bytes per vector. Quantizer and precision (keep) are chosen to fit;
+        `stats()["chosen"]` reports the choice. It cannot be combined with `quantizer` or `keep`
+    threads : number of threads; None: all CPUs of the process
+    progress : called as progress(done, total) with numbers of vectors; total is None if it is unknown
+    quantizer : an unfitted quantizer for the residuals of the lists, such as pcpq.PQ(section_size=3). Codes
+        with at most 16 codewords and 16 scales per section are scanned fastest. None: PQ(section_size=2) if
+        vectors are kept, QPCPQ(section_size=2) with 16 scales if keep is None
+    n_lists : number of inverted lists; None: twice the square root of the number of vectors
+    rotation : rotation of vectors before they are split into sections: None, "random", or "learned" from the
+        codes
+    codebooks : "shared": one codebook for all lists; "per_list": one for each list, as in the paper (slower)
+    keep : precision of the vectors that are kept for reranking: "int8", "int16" (default), "float16",
+        "float32", or None to keep codes only
+    seed : seed of all random choices (default 0); equal seeds and vectors give equal indexes
+
+    Returns
+    -------
+    index : a fitted pcpq.Index with all vectors. It is in memory; `save` writes it to a directory
     """
     stream = Stream(vectors)
     index, asked = learn(stream, metric, queries, bytes_per_vector, threads, parameters)
@@ -97,13 +118,17 @@ def learn(
 
 
 def open_index(path: str | os.PathLike[str], mode: str = "r") -> Index:
-    """Open an index that was saved.
+    """Open a stored index. Its files are mapped into memory and read when a search needs them.
 
     Parameters
     ----------
-    path : the directory
-    mode : "r": to search it; files are mapped, and read when they are wanted. "a": to change it as well; one
-        process at a time can, and what it commits lasts
+    path : the directory of the index
+    mode : "r": search only. "a": search and change; one process at a time can open an index in this mode
+        (others get a LockedError), and changes are stored by `commit`
+
+    Returns
+    -------
+    index : a pcpq.Index. It is a context manager that closes itself
     """
     if mode not in ("r", "a"):
         raise ValueError(f"mode is {mode!r}; expected 'r' or 'a'")

@@ -27,7 +27,7 @@ from pcpq.tuning.measure import given_answers, stored_answers, stored_queries
 SAME = {"int8": 5e-3, "int16": 5e-5, "float16": 1e-3, "float32": 1e-6}
 # Exact answers among which a query is looked for.
 LOOKED_AT = 10
-CODES_ONLY = "the index keeps no vectors: exact answers come from those it was built from, by --vectors FILE"
+CODES_ONLY = "the index keeps no vectors: give the file that it was built from as --vectors FILE"
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ Condition = Callable[[Sequence[NDArray[np.bool_] | None]], Sequence[NDArray[np.i
 
 
 class Bitmap:
-    """Ids that may be found, prepared: the second search with it does not look them up again."""
+    """A set of ids for `filter`, prepared for repeated use: later searches do not look the ids up again."""
 
     def __init__(self, ids: Any) -> None:
         strings = kind_of(ids) == "str"
