@@ -158,8 +158,8 @@ def extension(part: str, labels: tuple[str, ...], head: tuple[str, ...]) -> str:
 
 
 def spoken(text: str) -> str:
-    """`per_list` in words."""
-    return text.replace("_", " ")
+    """A label of a result in the words of the pages: `per_list` as "per list", centers as codewords."""
+    return text.replace("_", " ").replace("center", "codeword")
 
 
 def paper_equal_bits() -> str:
@@ -210,7 +210,7 @@ def paper_operations() -> str:
 def operation(row: dict[str, Any]) -> Iterable[str]:
     """A row of Table 1."""
     numbers = (f"{row[name]:,}" for name in ("formula", "counted", "microseconds", "index_bits"))
-    return (row["label"], f"{row['vectors']:,}", row["centers"], *numbers)
+    return (spoken(row["label"]), f"{row['vectors']:,}", row["centers"], *numbers)
 
 
 TABLES = {

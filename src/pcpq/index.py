@@ -1,4 +1,4 @@
-"""The index: partition, codes, scan, re-rank. It composes the modules before it and has no mathematics."""
+"""Index, the class that users work with. It composes other modules and contains no mathematics."""
 
 from __future__ import annotations
 
