@@ -51,7 +51,8 @@ def test_recall_with_every_metric_quantizer_and_codebooks(quantizer, metric, cod
     for keep, floor in ((None, 0.45), ("int8", 0.85), ("int16", 0.9), ("float16", 0.9), ("float32", 0.9)):
         # What is learned does not depend on what is kept; learning it once saves most of the time.
         index = copy.copy(fitted)
-        index.keep, index._state = keep, State(replace(fitted._state.snapshot.trained, keep=keep))
+        index._config = replace(fitted.config, keep=keep)
+        index._state = State(replace(fitted._state.snapshot.trained, keep=keep))
         index.add(vectors)
         found = index.search(queries, k=10, probes=3, rerank=60)
         assert recall(found.ids, truth) >= floor, keep

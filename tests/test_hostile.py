@@ -203,7 +203,7 @@ def test_equal_ids_bring_nothing_of_an_earlier_search(k, simd_level):
     allowed = index._state.snapshot.parts[0].everything
     for queries in (QUERIES[:1], QUERIES):
         other.search(queries, k=k, rerank=60, threads=1)
-        wanted = segment.search(queries, k, 8, 60, allowed, 1)
+        wanted = segment.search(queries, k=k, probes=8, rerank=60, allowed=allowed, threads=1)
         other.search(queries, k=k, rerank=60, threads=1)
         found = equal.search(queries, k, 8, 60, allowed, 1)
         assert np.array_equal(found[0], wanted[0])
@@ -328,7 +328,9 @@ def test_queries_that_another_thread_spoils_find_ids_of_the_index(n_lists, codin
             queries[:] = QUERIES
             queries[:, some] = value
             for asked in (queries, queries[:1], queries[:3]):
-                _, ids = part.segment.search(asked, 5, 2, 10, part.everything, 1)
+                _, ids = part.segment.search(
+                    asked, k=5, probes=2, rerank=10, allowed=part.everything, threads=1
+                )
                 assert ((ids >= -1) & (ids < len(VECTORS))).all()
 
 
@@ -366,7 +368,7 @@ def test_candidates_and_lists_beyond_all_that_there_are_take_no_room(few):
     for probes, rerank in ((3, 1 << 34), (1 << 30, 1 << 34), (1 << 30, n)):
         found = few.search(QUERIES, k=5, probes=probes, rerank=rerank)
         assert np.array_equal(found.ids, wanted.ids)
-    assert few.explain(QUERIES[0], k=2**30)["candidates_judged"] == n
+    assert few.explain(QUERIES[0], k=2**30)["candidates_reranked"] == n
     segment = few._state.snapshot.parts[0].segment
     scores, ids = np.empty((len(QUERIES), 5)), np.empty((len(QUERIES), 5), np.int64)
     segment.searcher.search(QUERIES, 1 << 60, 1 << 60, ids, scores)

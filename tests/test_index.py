@@ -197,9 +197,9 @@ def test_explain_counts_what_a_search_did(data):
     vectors, queries = data
     index = pcpq.build(vectors, metric="dot", n_lists=40)
     told = index.explain(queries[0], k=10, probes=4, rerank=50)
-    assert (told["lists"], told["lists_probed"], told["candidates_judged"]) == (40, 4, 50)
+    assert (told["lists"], told["lists_probed"], told["candidates_reranked"]) == (40, 4, 50)
     assert 50 <= told["rows_scanned"] < 4000
-    assert told["judged_by"] == "int16"
+    assert told["reranked_by"] == "int16"
     assert all(seconds > 0 for seconds in told["seconds"].values())
     with pytest.raises(ValueError, match="no option 'probe'"):
         index.explain(queries[0], probe=3)

@@ -76,7 +76,7 @@ def test_an_index_keeps_up_with_additions_and_removals_while_it_is_searched():
     assert not wrong
     assert searches[0] > 10
     assert len(index) == alive.sum()
-    there = np.concatenate([part.segment.ids[part.rows_there()] for part in index._state.snapshot.parts])
+    there = np.concatenate([part.segment.ids[part.rows_left()] for part in index._state.snapshot.parts])
     assert np.array_equal(np.sort(there), np.flatnonzero(alive))
     after = recall_of(index, vectors, alive, queries)
     assert after > before - 0.01

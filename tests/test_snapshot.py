@@ -10,7 +10,9 @@ from test_storage import TORTURE
 
 import pcpq
 import pcpq.store.state
-from pcpq.search.snapshot import Part, Snapshot, best_of
+from pcpq.search.snapshot import Snapshot
+from pcpq.search.top_k import best_of
+from pcpq.segment.part import Part
 from pcpq.segment.segment import LEAST_ROWS_A_BLOCK
 from pcpq.store.merging import merge
 
@@ -203,7 +205,7 @@ def test_a_part_knows_which_of_its_rows_are_there(data, fitted):
     assert part.has(rows).tolist() == [True, True, False]
     assert less.has(rows).tolist() == [False, False, False]
     assert (part.count, less.count) == (300, 298)
-    assert np.array_equal(np.setdiff1d(np.arange(300), rows[:2]), less.rows_there())
+    assert np.array_equal(np.setdiff1d(np.arange(300), rows[:2]), less.rows_left())
     assert less.everything.share == 298 / 300
     assert less.only(part.segment.every_row).count == 298
     assert less.without(np.empty(0, np.intp)) is less
@@ -288,7 +290,7 @@ def test_a_merge_keeps_every_column_of_what_is_there(data, fitted, unmerged):
     assert np.array_equal(np.sort(merged.ids), np.setdiff1d(np.arange(400), np.arange(0, 400, 7)))
     again = merged.rows()
     for part in parts:
-        there = part.rows_there()
+        there = part.rows_left()
         rows, places = part.segment.rows().taken(there), merged.find(part.segment.ids[there])
         for name in ("lists", "centers", "scales", "bias_bytes", "gains", "biases", "ids"):
             before, after = getattr(rows, name), getattr(again, name)

@@ -14,7 +14,7 @@ from reference import exact
 import pcpq
 import pcpq.segment.segment
 import pcpq.store.state
-from pcpq.search.snapshot import Part
+from pcpq.segment.part import Part
 from pcpq.store.state import ALIKE, REMOVED, SIMILAR, worth_merging
 
 N_LISTS = 3

@@ -9,7 +9,7 @@ from reference import exact
 
 import pcpq
 from pcpq import _core
-from pcpq.search.execute import ask
+from pcpq.search.queries import prepare_queries
 from pcpq.tuning.ground_truth import ExactAnswers, Truth, TuningQueries
 from pcpq.tuning.measure import measure, measure_index, probing_order
 
@@ -318,7 +318,7 @@ def test_what_is_measured_is_what_searches_find(vectors, queries):
 def test_lists_come_in_the_order_in_which_searches_probe_them(vectors, queries):
     index = pcpq.build(vectors, metric="dot", n_lists=50)
     snapshot = index._state.snapshot
-    order = probing_order(snapshot.trained, ask(snapshot.trained, queries).rows)
+    order = probing_order(snapshot.trained, prepare_queries(snapshot.trained, queries).rows)
     sizes = np.diff(snapshot.parts[0].segment.blocks.rows)
     scanned = [index.explain(query, probes=3)["rows_scanned"] for query in queries[:100]]
     expected = [sizes[places < 3].sum() for places in order[:100]]

@@ -24,6 +24,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from itertools import chain, product, takewhile
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -458,8 +459,9 @@ def use(path: Path, other: Any) -> None:
         for part in index._state.snapshot.parts:
             # As if another thread had changed the queries after they were checked.
             for some_queries in (STRANGE, STRANGE[:3], STRANGE[3:4]):
-                asked = (some_queries, 5, 2, 10, part.everything, 1)
-                attempt(lambda part=part, asked=asked: watched.look_at(part.segment.search(*asked)[1]))
+                plan = {"k": 5, "probes": 2, "rerank": 10, "allowed": part.everything, "threads": 1}
+                scan = partial(part.segment.search, some_queries, **plan)
+                attempt(lambda scan=scan: watched.look_at(scan()[1]))
         attempt(lambda: some[5] in index)
         attempt(lambda: index.reconstruct([one for one in some if one in index]))
         attempt(index.stats)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pcpq import _core
 from pcpq.errors import FormatError
 from pcpq.io.arrays import Float32Array, Ids
+from pcpq.io.ids import as_words, kind_of
 from pcpq.quantizers.codes import Codes
 from pcpq.segment.attributes import Attributes
 from pcpq.segment.codebooks import PackedCodes
@@ -26,12 +27,16 @@ from pcpq.util.batches import slices
 from pcpq.util.lazy import once
 from pcpq.util.threads import available_threads, map_threads
 
-# Before they are rounded: parts are merged by these.
+# Before they are rounded: results of parts are merged by these.
 Scores = NDArray[np.float64]
+# A bit per row, a 32-bit word per block.
+Mask = NDArray[np.uint32]
 # Queries a thread takes at once; the native code shares the reading of codes among them.
 QUERIES_TOGETHER = 1024
 # Blocks with fewer rows than this would be mostly air: such a segment's lists share blocks.
 LEAST_ROWS_A_BLOCK = 8
+# Made once: a search for one query takes some tens of microseconds.
+FLOAT32, INT64 = np.dtype(np.float32), np.dtype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -39,8 +44,8 @@ class Allowed:
     """Rows of a segment that may be found."""
 
     count: int
-    mask: NDArray[np.uint32] | None = None  # a bit a row, a word a block; None: all
-    share: float = 1.0  # of the rows of any list, about; 0: nobody knows
+    mask: Mask | None = None  # None: all
+    share: float = 1.0  # of the rows of any list, about; 0: unknown
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +172,16 @@ class Segment:
         places = self.names.places(words)
         return np.where(places >= 0, self.by_id[places], -1)
 
+    def rows_with(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
+        """(n,) whether each row has one of these ids."""
+        if self.names is None:
+            refuse_other_kind(ids)
+            return np.isin(self.checked_ids, ids)
+        found = self.find_words(as_words(ids) if ids.size else [])
+        chosen = np.zeros(len(self), bool)
+        chosen[found[found >= 0]] = True
+        return chosen
+
     def places(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Where the numbers of rows come in the order of numbers: names and attributes lie so."""
         return np.searchsorted(self.ids, self.ids[rows], sorter=self.by_id)
@@ -221,24 +236,25 @@ class Segment:
     def search(
         self,
         queries: Float32Array,
+        *,
         k: int,
         probes: int,
         rerank: int,
         allowed: Allowed,
         threads: int | None,
-        counts: Ids | None = None,
-        seconds: NDArray[np.float64] | None = None,
+        out_counts: Ids | None = None,
+        out_seconds: NDArray[np.float64] | None = None,
     ) -> tuple[Scores, Ids]:
-        """Scores, larger is better, and ids, a query a row.
+        """(n, k) scores, larger is better, and ids.
 
-        `counts` (n, 3) becomes lists probed, rows scanned and candidates judged; `seconds` (4,) gains the time
-        of each stage; with one thread only.
+        `out_counts` (n, 3) becomes lists probed, rows scanned and candidates re-ranked; `out_seconds` (4,)
+        gains the time of each stage; on one thread.
         """
         n = len(queries)
         scores, ids = np.empty((n, k), np.float64), np.empty((n, k), np.int64)
         native = self.searcher.search
-        if n == 1 or counts is not None:
-            native(queries, probes, rerank, ids, scores, allowed.mask, allowed.share, counts, seconds)
+        if n == 1 or out_counts is not None:
+            native(queries, probes, rerank, ids, scores, allowed.mask, allowed.share, out_counts, out_seconds)
             return scores, ids
 
         def search_some(part: slice) -> None:
@@ -247,3 +263,21 @@ class Segment:
         together = min(QUERIES_TOGETHER, -(-n // available_threads(threads)))
         map_threads(search_some, slices(n, together), threads)
         return scores, ids
+
+    def search_single(self, query: Any, k: int, probes: int, rerank: int) -> tuple[Float32Array, Ids] | None:
+        """Scores as users have them, and ids, of one (d,) query as it was given.
+
+        None if the query is not a contiguous float32 array of a usual length, or finds fewer than k rows.
+        """
+        scores, ids = np.empty(k, FLOAT32), np.empty(k, INT64)
+        try:
+            found = self.searcher.search_one(query, probes, rerank, ids, scores)
+        except TypeError:
+            return None
+        return (scores, ids) if found else None
+
+
+def refuse_other_kind(ids: NDArray[Any]) -> None:
+    """Raise a ValueError for a filter by strings in an index whose ids are integers."""
+    if ids.size and ids.dtype.kind not in "iu":
+        raise ValueError(f"a filter by {kind_of(ids)} does not suit an index whose ids are int")

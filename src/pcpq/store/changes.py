@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from pcpq.io.arrays import Ids
 from pcpq.io.ids import as_words, integer_ids
-from pcpq.search.snapshot import Part, Snapshot
+from pcpq.search.snapshot import Snapshot
 from pcpq.segment.attributes import Attributes, as_table, same_rows
 from pcpq.segment.encoded_rows import Rows
 from pcpq.segment.ids import GivenIds, refuse_other_kind
 from pcpq.segment.list_statistics import Spread
+from pcpq.segment.part import Part
 from pcpq.segment.segment import Segment
 from pcpq.segment.trained import Trained
 from pcpq.store.refit import encode_again

@@ -21,7 +21,6 @@ import numpy as np
 
 from pcpq.errors import FormatError, LockedError
 from pcpq.io.arrays import Bytes
-from pcpq.util.durable_files import _leave_writing_to_parent
 from pcpq.util.system import (
     NO_LINK,
     NO_LOCKS,
@@ -41,10 +40,6 @@ LOCK = "lock"
 SIZES_EVERY = 0.05
 # What a manifest or the header of a file may take: read before anything is known of it.
 MOST_TEXT = 1 << 26
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_writing_to_parent)
 
 
 def open_plain(path: Path, access: int = os.O_RDONLY) -> int:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pcpq.config import IndexConfig
 from pcpq.errors import FormatError
 from pcpq.io.ids import KINDS
 from pcpq.search.recall_curve import RecallCurve
@@ -51,7 +52,7 @@ class Manifest:
     """One generation of an index. Manifests that would be written alike are equal."""
 
     generation: int
-    settings: dict[str, Any]  # the parameters of Index
+    config: IndexConfig
     kind: str | None
     next_id: int
     trained: FileEntry
@@ -80,7 +81,17 @@ class Manifest:
     def text(self) -> bytes:
         """As it is written."""
         recall = None if self.recall is None else self.recall.as_words()
-        content = {"format": FORMAT, "version": self.version, **asdict(self), "recall": recall}
+        content = {
+            "format": FORMAT,
+            "version": self.version,
+            "generation": self.generation,
+            "settings": self.config.to_json(),
+            "kind": self.kind,
+            "next_id": self.next_id,
+            "trained": asdict(self.trained),
+            "parts": [asdict(part) for part in self.parts],
+            "recall": recall,
+        }
         return in_words(content | {"check": check_of(content)}).encode()
 
 
@@ -178,7 +189,7 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
             raise FormatError(f"{path}: ids are of kind {content['kind']!r}, settings {content['settings']!r}")
         return Manifest(
             whole(content["generation"], path),
-            content["settings"],
+            IndexConfig.from_json(content["settings"]),
             content["kind"],
             # Of version 1 too: earlier releases wrote what they then refused to read.
             whole(content["next_id"], path, LARGEST_NEXT_ID),

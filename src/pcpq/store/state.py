@@ -12,19 +12,25 @@ from dataclasses import replace
 from typing import Any
 from weakref import WeakSet
 
+import numpy as np
 from numpy.typing import NDArray
 
+from pcpq.config import IndexConfig
+from pcpq.io.streams import Sample, Stream
 from pcpq.search.recall_curve import RecallCurve
-from pcpq.search.snapshot import Part, Snapshot
+from pcpq.search.snapshot import Snapshot
 from pcpq.segment.encoded_rows import Rows
 from pcpq.segment.ids import given_ids
 from pcpq.segment.list_statistics import Spread
+from pcpq.segment.part import Part
 from pcpq.segment.trained import Trained
+from pcpq.segment.training import train, training_rows
 from pcpq.store.changes import Insertion, Removal
 from pcpq.store.manifest import Manifest
 from pcpq.store.merging import merge
 from pcpq.store.refit import encode_again
 from pcpq.store.store import Contents, Store
+from pcpq.tuning.ground_truth import rows_apart
 
 logger = logging.getLogger(__name__)
 # Parts of similar size that are made one: sizes then grow by as much from one part to the next, and a row is
@@ -49,6 +55,24 @@ class State:
     def __init__(self, trained: Trained) -> None:
         self.contents = Contents(Snapshot(trained), None, 0)
         self._make_locks()
+
+    @classmethod
+    def fit(
+        cls,
+        config: IndexConfig,
+        stream: Stream,
+        expected: int | None,
+        threads: int | None,
+        *,
+        hold_out: bool = False,
+    ) -> tuple[State, Sample]:
+        """Train on a sample of the vectors, `expected` of which will be added; also returns rows held out."""
+        n = stream.length if expected is None else expected
+        generator = np.random.default_rng(config.seed)
+        sample = stream.sample(training_rows(config, n), generator)
+        apart = rows_apart(len(sample), config.seed) if hold_out else np.empty(0, np.intp)
+        held_out, rest = sample.split(apart)
+        return cls(train(config, rest, n, generator, threads)), held_out
 
     def __getstate__(self) -> dict[str, Any]:
         """Without locks: copies get their own."""
@@ -156,15 +180,13 @@ class State:
         """Go on with what another process wrote."""
         self._change(lambda _: Contents(snapshot, kind, next_id))
 
-    def commit(
-        self, store: Store, settings: dict[str, Any], known: Manifest | None
-    ) -> tuple[Manifest, Snapshot]:
+    def commit(self, store: Store, config: IndexConfig, known: Manifest | None) -> tuple[Manifest, Snapshot]:
         """Commit what there is, and go on with the files instead of what is in memory.
 
         Changes go on while files are written; they are part of the next commit. `known` is the generation whose
         files are in use. Returns the new generation, or `known` if nothing has changed.
         """
-        manifest, written, opened = store.commit(lambda: self.contents, settings, reopen=True, known=known)
+        manifest, written, opened = store.commit(lambda: self.contents, config, reopen=True, known=known)
         if opened is None:
             return manifest, written
         files = opened

@@ -16,8 +16,10 @@ from weakref import WeakSet, WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from pcpq.config import IndexConfig
 from pcpq.errors import FormatError, NotDurableError
-from pcpq.search.snapshot import Part, Snapshot
+from pcpq.search.snapshot import Snapshot
+from pcpq.segment.part import Part
 from pcpq.segment.segment import Segment
 from pcpq.segment.trained import Trained
 from pcpq.store.files import LOCK, Maps, WriterLock, read_text, remove_unread
@@ -213,7 +215,7 @@ class Store:
         for _ in range(MOST_TRIES):
             manifest = self.newest()
             try:
-                snapshot = self.read(manifest)
+                snapshot = self.snapshot_of(manifest)
             except FileNotFoundError as error:
                 if self.newest() is manifest:
                     raise FormatError(f"{error.filename}: is missing") from error
@@ -226,7 +228,7 @@ class Store:
     def commit(
         self,
         contents: Callable[[], Contents],
-        settings: dict[str, Any],
+        config: IndexConfig,
         *,
         reopen: bool = False,
         known: Manifest | None = None,
@@ -246,16 +248,16 @@ class Store:
                 self._refuse_without_lock()
                 self._settle()
                 now = contents()
-                manifest = self._same_manifest(now, settings)
+                manifest = self._same_manifest(now, config)
                 if manifest is None:
                     with self._settling(), directory_sync(self.directory) as sync:
-                        manifest = self._commit(now, settings, sync)
+                        manifest = self._commit(now, config, sync)
                 opened = self._reopened(manifest) if reopen and manifest is not known else None
                 return Committed(manifest, now.snapshot, opened)
         finally:
             self._end()
 
-    def _same_manifest(self, contents: Contents, settings: dict[str, Any]) -> Manifest | None:
+    def _same_manifest(self, contents: Contents, config: IndexConfig) -> Manifest | None:
         """The newest manifest if it says all of it already, and the disk has it."""
         last, (snapshot, kind, next_id) = self.manifest, contents
         trained = self._disk.trained.get(snapshot.trained)
@@ -263,17 +265,17 @@ class Store:
         parts = tuple(part for part in found if part is not None)
         if last is None or not self._confirmed or trained is None or len(parts) < len(found):
             return None
-        new = Manifest(last.generation, settings, kind, next_id, trained, parts, snapshot.recall)
+        new = Manifest(last.generation, config, kind, next_id, trained, parts, snapshot.recall)
         return last if new == last and (self.directory / MANIFEST).exists() else None
 
-    def _commit(self, contents: Contents, settings: dict[str, Any], sync: Callable[[], None]) -> Manifest:
+    def _commit(self, contents: Contents, config: IndexConfig, sync: Callable[[], None]) -> Manifest:
         snapshot, kind, next_id = contents
         self._pending = pending = Pending()
         new_manifest = self._new_file(f"manifest-{uuid4().hex}", pending)
         generation = 1 if self.manifest is None else self.manifest.generation + 1
         trained = self._store_trained(snapshot.trained, pending)
         parts = tuple(self._store_part(part, pending) for part in snapshot.parts)
-        manifest = Manifest(generation, settings, kind, next_id, trained, parts, snapshot.recall)
+        manifest = Manifest(generation, config, kind, next_id, trained, parts, snapshot.recall)
         pending.text = manifest.text()
         manifest = readable(pending.text, self.directory)
         write_new(new_manifest, [pending.text])
@@ -343,7 +345,7 @@ class Store:
     def _reopened(self, manifest: Manifest) -> Snapshot | None:
         """A generation from its files; None if it cannot be opened now, for want of descriptors or memory."""
         try:
-            return self.read(manifest)
+            return self.snapshot_of(manifest)
         except OSError as error:
             logger.warning("%s: is used from memory, not from its files: %s", self.directory, error)
             return None
@@ -352,7 +354,7 @@ class Store:
         """Read every file of a generation again, and compare all of it with its checksums."""
         read_manifest(self.directory)
         try:
-            snapshot = Store(self.directory).read(manifest)
+            snapshot = Store(self.directory).snapshot_of(manifest)
         except FileNotFoundError as error:
             raise FormatError(f"{error.filename}: is missing") from error
         for part in snapshot.parts:
@@ -433,11 +435,17 @@ class Store:
             return None
         return StoredPart(entry, part.count, live, attributes)
 
-    def read(self, manifest: Manifest) -> Snapshot:
+    def snapshot_of(self, manifest: Manifest) -> Snapshot:
         """Open all files of a generation; a FormatError unless they are there, with their sizes and headers."""
         disk = OnDisk()
         trained = self._once(manifest.trained, lambda entry: read_trained(self.directory, entry))
         disk.trained[trained] = manifest.trained
+        config = manifest.config
+        if (config.metric, config.keep) != (trained.metric, trained.keep):
+            raise FormatError(
+                f"{self.directory / MANIFEST}: {config.metric}, {config.keep};"
+                f" trained for {trained.metric}, {trained.keep}"
+            )
         parts = tuple(self._part(part, trained, disk) for part in manifest.parts)
         for part in parts:
             if (part.segment.names is not None) != (manifest.kind == "str"):
