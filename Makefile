@@ -21,7 +21,8 @@ ifneq ($(LOCK),)
 export PIP_CONSTRAINT := $(LOCK)
 export PIP_BUILD_CONSTRAINT := $(LOCK)
 endif
-SOURCES = pyproject.toml CMakeLists.txt $(shell find src cpp -type f -not -name '*.pyc')
+SOURCES = pyproject.toml CMakeLists.txt $(shell find src cpp cmake -type f -not -name '*.pyc')
+EXTRAS = test test-integrations docs dev
 CPP = $(wildcard cpp/*.cpp cpp/*.h cpp/*.inl)
 SANITIZED = build/sanitized
 WORKERS = -n auto --maxprocesses 4
@@ -59,7 +60,7 @@ test: $(VENV)/.package $(VENV)/.test browser
 # Tests of Ray make clusters, which want the machine for themselves. CI does this last, when everything is installed: then is the
 # time to look for a package that is not locked.
 RAY_TESTS = $(wildcard tests/integrations/test_ray_*.py)
-integrations: $(VENV)/.package $(VENV)/.integrations
+integrations: $(VENV)/.test $(VENV)/.test-integrations
 	$(if $(LOCK),$(BIN)/python tools/lock.py --check)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) tests/integrations $(RAY_TESTS:%=--ignore %)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(RAY_TESTS)
@@ -124,21 +125,11 @@ $(VENV)/.created: $(LOCK)
 	touch $@
 
 $(VENV)/.package: $(VENV)/.created $(SOURCES)
+	@echo "Installing pcpq. The first time, this compiles its native core, which takes about a minute; later, what has changed."
 	$(BIN)/pip install --quiet ".[cli]"
 	touch $@
 
-$(VENV)/.test: $(VENV)/.package pyproject.toml
-	$(BIN)/pip install --quiet ".[test]"
-	touch $@
-
-$(VENV)/.integrations: $(VENV)/.test pyproject.toml
-	$(BIN)/pip install --quiet ".[test-integrations]"
-	touch $@
-
-$(VENV)/.docs: $(VENV)/.package pyproject.toml
-	$(BIN)/pip install --quiet ".[docs]"
-	touch $@
-
-$(VENV)/.dev: $(VENV)/.package pyproject.toml
-	$(BIN)/pip install --quiet ".[dev]"
+# pcpq is already installed here: pip adds the packages of the extra and builds nothing.
+$(EXTRAS:%=$(VENV)/.%): $(VENV)/.%: $(VENV)/.package
+	$(BIN)/pip install --quiet "pcpq[$*]"
 	touch $@
