@@ -17,6 +17,8 @@ pytest.importorskip("ray")
 from pcpq.integrations.ray.answers import best_by_score, judged_best
 from pcpq.integrations.ray.slices import bounds_of, sliced
 
+pytestmark = pytest.mark.ray
+
 CONFIGURATIONS = {
     "plain codes": {"metric": "dot"},
     "unit length": {"metric": "cosine", "keep": "int8"},
