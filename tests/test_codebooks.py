@@ -10,6 +10,8 @@ import pcpq
 from pcpq import _core
 from pcpq.store.state import State
 
+pytestmark = pytest.mark.portable
+
 # Few rounds of training: it is the index that is tested here.
 QUANTIZERS = [
     quantizer.set_params(max_iterations=4)
@@ -61,6 +63,7 @@ def test_recall_with_every_metric_quantizer_and_codebooks(quantizer, metric, cod
         assert (np.diff(found.scores, axis=1) * (1 if metric == "euclidean" else -1) >= 0).all()
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("codebooks", ["shared", "per_list"])
 @pytest.mark.parametrize("quantizer", QUANTIZERS, ids=name_of)
@@ -146,6 +149,7 @@ def test_a_codebook_a_list_fits_lists_that_differ():
     assert errors["per_list"] < 0.8 * errors["shared"]
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("tails", [1.0, 30.0])
 def test_a_guessed_threshold_changes_no_answer(metric, tails):
@@ -161,6 +165,7 @@ def test_a_guessed_threshold_changes_no_answer(metric, tails):
         assert np.array_equal(guessed.scores, scanned.scores)
 
 
+@pytest.mark.kernels
 def test_rows_are_permuted_in_place():
     generator = np.random.default_rng(1)
     for n, width in ((1, 3), (2, 1), (1000, 7)):

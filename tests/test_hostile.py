@@ -12,14 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from forging import file_of, forge, load
-from test_storage import KEEPS, METRICS, QUERIES, TORTURE, VECTORS, small_index
+from small_indexes import KEEPS, METRICS, QUERIES, TORTURE, VECTORS, small_index
 
 import pcpq
 from pcpq.segment.codebooks import Codebooks
 from pcpq.store import limits
 
 sys.path.insert(0, str(Path(__file__).parent / "fuzz"))
-import fuzz_index as fuzz
+import fuzz_index
+from forged_cases import attacks, cases
+from good_indexes import good_indexes
+
+pytestmark = [pytest.mark.kernels, pytest.mark.torture]
 
 LISTS = [3, 8, 16, 32]
 QUANTIZERS = {
@@ -31,29 +35,29 @@ QUANTIZERS = {
 
 @pytest.fixture(scope="module")
 def indexes():
-    with fuzz.good_indexes() as found:
+    with good_indexes() as found:
         yield found
 
 
-def failures(cases, indexes):
-    return [f"{said}\n    {json.dumps(case)}" for case, said in fuzz.bad_cases(cases, indexes, Counter())]
+def failures(tried, indexes):
+    return [f"{said}\n    {json.dumps(case)}" for case, said in fuzz_index.bad_cases(tried, indexes, Counter())]
 
 
 # The fuzzer's cases, in a process of their own: a crash is a failure of the test, not its end.
 
 
 def test_every_case_that_ever_went_wrong_is_answered_or_refused(indexes):
-    assert len(fuzz.corpus()) > 30
-    assert failures(fuzz.corpus(), indexes) == []
+    assert len(fuzz_index.corpus()) > 30
+    assert failures(fuzz_index.corpus(), indexes) == []
 
 
 def test_some_forged_indexes_are_answered_or_refused(indexes):
-    assert failures(islice(fuzz.cases(0, indexes), 4000 if TORTURE else 150), indexes) == []
+    assert failures(islice(cases(0, indexes), 4000 if TORTURE else 150), indexes) == []
 
 
 def test_native_code_chooses_lists_by_any_float(indexes):
     """Without the checks of trained arrays, which would refuse these."""
-    assert failures(fuzz.attacks(), indexes) == []
+    assert failures(attacks(), indexes) == []
 
 
 # What is trained

@@ -7,6 +7,8 @@ from reference import exact, recall
 import pcpq
 from pcpq import _core
 
+pytestmark = [pytest.mark.kernels, pytest.mark.quick]
+
 METRICS = ["dot", "cosine", "euclidean"]
 
 
@@ -318,6 +320,8 @@ def test_bad_input_is_named(call, message, data):
         call(data[0][:100], data[1])
 
 
+@pytest.mark.linux
+@pytest.mark.unsanitized
 def test_memory_does_not_grow_over_100_000_searches():
     vectors = np.random.default_rng(0).normal(size=(3000, 8)).astype(np.float32)
     index = pcpq.build(vectors, metric="dot", n_lists=20)

@@ -7,6 +7,8 @@ import pytest
 
 import pcpq
 
+pytestmark = pytest.mark.quick
+
 ROOT = Path(pcpq.__file__).parent
 # A package, or a module beside them, imports only from those before it and from itself.
 ORDER = [

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from test_storage import VECTORS, D, answers
+from small_indexes import VECTORS, D, answers
 
 import pcpq
 from pcpq.store import manifest as manifests

@@ -5,10 +5,13 @@ import threading
 import time
 
 import numpy as np
+import pytest
 from reference import recall
-from test_storage import TORTURE
+from small_indexes import TORTURE
 
 import pcpq
+
+pytestmark = [pytest.mark.load, pytest.mark.linux]
 
 N, DIMENSIONS, SECONDS = (1_000_000, 32, 120) if TORTURE else (20_000, 16, 4)
 ADDS, REMOVES, TICK = 10_000, 1_000, 0.1  # a second, a second, seconds

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from patched_os import patch_os
 from power_loss import Disk, RecordingOs, write_tree
-from test_storage import TORTURE, VECTORS, answers, small_index, some_vectors
+from small_indexes import TORTURE, VECTORS, answers, small_index, some_vectors
 
 import pcpq
+
+pytestmark = pytest.mark.torture
 
 IDS = range(0, 420, 9)
 LOSSES = 40 if TORTURE else 3  # at every call

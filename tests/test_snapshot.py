@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 from reference import exact
-from test_storage import TORTURE
+from small_indexes import TORTURE
 
 import pcpq
 import pcpq.store.state
@@ -15,6 +15,8 @@ from pcpq.search.top_k import best_of
 from pcpq.segment.part import Part
 from pcpq.segment.segment import LEAST_ROWS_A_BLOCK
 from pcpq.store.merging import merge
+
+pytestmark = pytest.mark.torture
 
 METRICS = ["dot", "cosine", "euclidean"]
 KEEPS = [None, "int16"]

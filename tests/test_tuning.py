@@ -299,6 +299,7 @@ def test_a_query_is_no_answer_to_itself(vectors):
     assert not (answers.truth().ids == own[:, None]).any()
 
 
+@pytest.mark.kernels
 def test_what_is_measured_is_what_searches_find(vectors, queries):
     """The curve comes from one scan of all lists; searches of some lists must agree with it."""
     index = pcpq.build(vectors, metric="dot", keep="float32")
@@ -326,6 +327,7 @@ def test_lists_come_in_the_order_in_which_searches_probe_them(vectors, queries):
     assert np.mean(np.array(scanned) == expected) > 0.98
 
 
+@pytest.mark.kernels
 def test_hostile_candidates_are_refused():
     arrays = [np.zeros((1, 2), np.int32) for _ in range(3)]
     rest = [np.array(values, np.int32) for values in ([0], [1], [1], [[1]])]

@@ -21,6 +21,8 @@ from pcpq.integrations.ray.merging import finish, frame_of, placed, ranges_of_li
 from pcpq.integrations.ray.sampling import GatheredStream
 from pcpq.integrations.ray.sources import source_of
 
+pytestmark = pytest.mark.ray
+
 DIMENSIONS, ROWS = 128, 7000
 CONFIGURATIONS = {
     "default": {"metric": "dot"},

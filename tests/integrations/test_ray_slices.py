@@ -18,6 +18,8 @@ from pcpq.integrations.ray.answers import judged_best
 from pcpq.integrations.ray.slices import bounds_of, sliced
 from pcpq.search.top_k import top_k
 
+pytestmark = pytest.mark.ray
+
 CONFIGURATIONS = {
     "plain codes": {"metric": "dot"},
     "unit length": {"metric": "cosine", "keep": "int8"},
