@@ -34,7 +34,7 @@ def exact_answers(index: pcpq.Index, base: np.ndarray, queries: np.ndarray) -> T
     """The best hundred of every query."""
     asked = TuningQueries(queries, np.full(len(queries), -1), "given")
     answers = ExactAnswers(index._state.snapshot.trained, asked)
-    answers.look(base, 0)
+    answers.observe(base, 0)
     return answers.truth()
 
 
@@ -72,8 +72,8 @@ def cost(base: np.ndarray, metric: str) -> dict[str, float]:
 
         return measured
 
-    plain = (ExactAnswers.look, ExactAnswers.truth, opening.measure)
-    ExactAnswers.look, ExactAnswers.truth, opening.measure = map(timed, plain)  # type: ignore[method-assign]
+    plain = (ExactAnswers.observe, ExactAnswers.truth, opening.measure)
+    ExactAnswers.observe, ExactAnswers.truth, opening.measure = map(timed, plain)  # type: ignore[method-assign]
     times = []
     try:
         for _ in range(ROUNDS):
@@ -82,7 +82,7 @@ def cost(base: np.ndarray, metric: str) -> dict[str, float]:
             pcpq.build(base, metric=metric)
             times.append((time.perf_counter() - start, spent[0]))
     finally:
-        ExactAnswers.look, ExactAnswers.truth, opening.measure = plain  # type: ignore[method-assign]
+        ExactAnswers.observe, ExactAnswers.truth, opening.measure = plain  # type: ignore[method-assign]
     whole, tuning = min(times)
     return {
         "build": round(whole - tuning, 2),

@@ -89,11 +89,11 @@ class Segment:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is made when it is needed."""
-        self.trust()
+        self.verify()
         return {part.name: getattr(self, part.name) for part in fields(self)} | {"guard": None}
 
-    def trust(self) -> None:
-        """Check everything before all of it is used."""
+    def verify(self) -> None:
+        """Compare all arrays that came from a file with their checksums."""
         if self.guard is not None:
             self.guard.everything()
 
@@ -121,7 +121,7 @@ class Segment:
 
     def rows(self) -> Rows:
         """The rows again, unpacked, in list order."""
-        self.trust()
+        self.verify()
         codes, biases = self.trained.codebooks.unpack(self.blocks, self.packed)
         self._check_codes(codes)
         corrections = (self.gains, self.biases, self.kept, self.units, self.ids)
@@ -133,7 +133,7 @@ class Segment:
             if self.guard is not None:
                 self.guard.rows(rows)
             return read_rows(self.kept[rows], None if self.units is None else self.units[rows])
-        self.trust()
+        self.verify()
         books = self.trained.codebooks
         codes, _ = books.unpack(self.blocks, self.packed)
         self._check_codes(codes[rows])
@@ -218,7 +218,7 @@ class Segment:
         lists = (centers, partition.spreads, partition.offsets, largest, largest_offset, shapes, *places)
 
         if self.packed.scales is not None and trained.codebooks.model.vector_levels is not None:
-            self.trust()  # scales are looked up here and now
+            self.verify()  # scales are looked up here and now
         bias = (trained.bias_low, trained.bias_step, not trained.euclidean)
         codes = trained.codebooks.arguments(self.packed, self.lists, self.spread.reach, bias)
 

@@ -145,17 +145,20 @@ class Trained:
         self,
         batches: Iterable[FloatArray],
         threads: int | None,
-        look: Callable[[Float32Array, int], None] | None = None,
+        observe: Callable[[Float32Array, int], None] | None = None,
     ) -> Iterator[tuple[Rows, Spread]]:
-        """Batches encoded, one on each thread; `look` is shown each of them first, in working units."""
+        """Batches encoded, one on each thread.
+
+        `observe` is called before, with a batch in working units and the number of its first row.
+        """
 
         def working() -> Iterator[Float32Array]:
             first = 0
             for batch in batches:
                 rows = self.working(batch, first)
                 del batch  # before the next is made: it may be part of much that nobody else holds
-                if look is not None:
-                    look(rows, first)
+                if observe is not None:
+                    observe(rows, first)
                 yield rows
                 first += len(rows)
 

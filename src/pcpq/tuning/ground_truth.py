@@ -155,12 +155,12 @@ class ExactAnswers:
         """Around the middle, where the metric is a distance: far from the origin products lose it."""
         return rows - self.trained.partition.middle if self.trained.euclidean else rows
 
-    def look(self, vectors: FloatArray, first: int) -> None:
-        """Vectors as they were given, numbered from `first` on."""
-        self.look_at_rows(self.trained.working(vectors, first), first)
+    def observe(self, vectors: FloatArray, first: int) -> None:
+        """Compare vectors as they were given, numbered from `first` on."""
+        self.observe_rows(self.trained.working(vectors, first), first)
 
-    def look_at_rows(self, rows: Float32Array, first: int) -> None:
-        """The same of rows in working units."""
+    def observe_rows(self, rows: Float32Array, first: int) -> None:
+        """Compare vectors in working units, numbered from `first` on."""
         for part in slices(len(rows), ROWS_TOGETHER):
             self.compare(rows[part], np.arange(first + part.start, first + part.stop))
 
