@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.config import IndexConfig
+from pcpq.io.arrays import Float32Array
 from pcpq.io.streams import Sample, Stream
 from pcpq.search.recall_curve import RecallCurve
 from pcpq.search.snapshot import Snapshot
-from pcpq.segment.encoded_rows import Rows
+from pcpq.segment.encoded_rows import Rows, RowsBuilder
 from pcpq.segment.ids import given_ids
 from pcpq.segment.list_statistics import Spread
 from pcpq.segment.part import Part
@@ -31,8 +32,11 @@ from pcpq.store.merging import merge
 from pcpq.store.refit import encode_again
 from pcpq.store.store import Contents, Store
 from pcpq.tuning.ground_truth import rows_apart
+from pcpq.util.threads import available_threads
 
 logger = logging.getLogger(__name__)
+# Called with the number of vectors done and the number of all, None if it is not known.
+Progress = Callable[[int, int | None], None]
 # Parts of similar size that are made one: sizes then grow by as much from one part to the next, and a row is
 # written once for every such step.
 ALIKE = 3
@@ -122,6 +126,30 @@ class State:
                 if self.contents is before:  # and now: Python handles no signal between this line and the next
                     self.contents = after
                     return True
+
+    def add(
+        self,
+        stream: Stream,
+        ids: Any,
+        attributes: Any,
+        *,
+        replacing: bool,
+        threads: int | None,
+        progress: Progress | None = None,
+        observe: Callable[[Float32Array, int], None] | None = None,
+    ) -> NDArray[Any]:
+        """Encode vectors batch by batch and insert them when all are encoded; returns their ids.
+
+        `progress` is called with the number done and the number of all, `observe` with each batch in working
+        units and the number of its first vector.
+        """
+        trained, builder = self.snapshot.trained, RowsBuilder(stream.length)
+        batches = stream.batches(trained.dimensions, available_threads(threads))
+        for rows, spread in trained.all_rows(batches, threads, observe):
+            builder.append(rows, spread)
+            if progress is not None:
+                progress(builder.count, stream.length)
+        return self.insert(trained, *builder.finish(), ids, attributes, replacing, threads)
 
     def insert(
         self,
