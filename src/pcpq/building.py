@@ -11,11 +11,11 @@ import numpy as np
 
 from pcpq import _core
 from pcpq.config import IndexConfig
-from pcpq.index import Index, Progress, index_of, opened_index, state_of
+from pcpq.index import Index, index_of, opened_index, state_of
 from pcpq.io.arrays import as_vectors
 from pcpq.io.streams import Stream
 from pcpq.search.recall_curve import FEW
-from pcpq.store.state import State
+from pcpq.store.state import Progress, State
 from pcpq.store.store import Store
 from pcpq.tuning.budget import MANY, design_for
 from pcpq.tuning.ground_truth import ExactAnswers, TuningQueries, queries_for
