@@ -128,6 +128,7 @@ FORKING_HANDLER = """
 import os, signal, sys
 import numpy as np, pcpq
 from pcpq.store import files
+from pcpq.util import durable_files
 path, at, how = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 index = pcpq.open(path, mode="a")
 index.add(np.ones((20, 8), np.float32), np.arange(500, 520))
