@@ -73,7 +73,7 @@ def build(
     state = state_of(index)
     exact = ExactAnswers(state.snapshot.trained, asked) if len(asked) else None
     observe = None if exact is None else exact.observe_rows
-    given = state.insert(stream, ids, attributes, threads=threads, progress=progress, observe=observe)
+    given = state.add(stream, ids, attributes, threads=threads, progress=progress, observe=observe)
     if exact is not None and len(index) > FEW:
         numbers = given if state.kind == "int" else np.arange(len(given))
         truth = exact.truth().renumbered(numbers)

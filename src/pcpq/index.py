@@ -552,7 +552,7 @@ class Index:
     ) -> NDArray[Any]:
         state, stream = self._fitted(), Stream.of(vectors)
         self._refuse_readers()
-        return state.insert(stream, ids, attributes, replacing=replacing, threads=threads, progress=progress)
+        return state.add(stream, ids, attributes, replacing=replacing, threads=threads, progress=progress)
 
     def _refuse_readers(self) -> None:
         if self._store is not None and self._store.lock is None:

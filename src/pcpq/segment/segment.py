@@ -175,7 +175,7 @@ class Segment:
     def rows_with(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
         """(n,) whether each row has one of these ids."""
         if self.names is None:
-            refuse_other_kind(ids)
+            refuse_string_filter(ids)
             return np.isin(self.checked_ids, ids)
         found = self.find_words(as_words(ids) if ids.size else [])
         chosen = np.zeros(len(self), bool)
@@ -277,7 +277,7 @@ class Segment:
         return (scores, ids) if found else None
 
 
-def refuse_other_kind(ids: NDArray[Any]) -> None:
+def refuse_string_filter(ids: NDArray[Any]) -> None:
     """Raise a ValueError for a filter by strings in an index whose ids are integers."""
     if ids.size and ids.dtype.kind not in "iu":
         raise ValueError(f"a filter by {kind_of(ids)} does not suit an index whose ids are int")

@@ -24,7 +24,9 @@ from pcpq.store.refit import encode_again
 from pcpq.store.store import Contents
 from pcpq.util.threads import available_threads
 
+# Called with the number of vectors done and the number of all, None if it is not known.
 Progress = Callable[[int, int | None], None]
+# Called with a batch of vectors in working units and the number of its first vector.
 Observe = Callable[[Float32Array, int], None]
 
 

@@ -120,7 +120,7 @@ class State:
                     self.contents = after
                     return True
 
-    def insert(
+    def add(
         self,
         stream: Stream,
         ids: Any,
