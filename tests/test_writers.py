@@ -1,6 +1,7 @@
 """Writers in several threads: none waits while another encodes vectors or writes files, and nothing is lost."""
 
 import signal
+import sys
 import threading
 from contextlib import contextmanager, suppress
 
@@ -541,6 +542,39 @@ def test_a_compaction_within_a_compaction_is_refused(monkeypatch):
     index.add(VECTORS[50:60])
     index.compact()
     assert index.stats()["segments"] == 1
+
+
+def test_an_interruption_in_any_line_of_a_condition_leaves_no_lock_taken():
+    """Conditions are written in Python: an interruption may come in the middle of their methods."""
+    for at in range(100):
+        index, left = fitted(), at
+        index.add(VECTORS[:30])
+        index.add(VECTORS[30:50])
+
+        def interrupt(frame, event, argument):
+            nonlocal left
+            if frame.f_code.co_filename != threading.__file__:
+                return None
+            if event == "line":
+                left -= 1
+                if left == -1:
+                    raise KeyboardInterrupt
+            return interrupt
+
+        before = sys.gettrace()
+        sys.settrace(interrupt)
+        try:
+            index.compact()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        returns(index.remove, [7])
+        returns(index.compact)
+        holds(index, {place: VECTORS[place] for place in range(50) if place != 7})
+        if left >= 0:
+            break
+    assert 3 < at < 99
 
 
 def test_a_compaction_after_an_addition_that_merges_in_the_background_is_not_refused(monkeypatch):

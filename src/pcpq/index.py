@@ -338,19 +338,20 @@ class Index:
         store = self._store
         if store is None or store.lock is not None:
             raise ValueError("only an index that was opened for reading has anything to refresh from")
-        state = self._fitted()
-        with store.loading:
-            known = self._committed
-            if known is not None and store.newest() == known[0]:
-                return False
-            manifest, snapshot = store.load()
-            number = store.loads
-        with state.writing:
-            # Unless it was closed, or another thread or a signal handler went on to a newer one meanwhile.
-            if self._state is state and store.shown < number:
-                self._show(store, manifest, snapshot)
-                store.shown = number
-        return True
+        state, found = self._fitted(), False
+        while True:
+            with store.loading:
+                known = self._committed
+                if known is not None and store.newest() == known[0]:
+                    return found
+                manifest, snapshot = store.load()
+                number, found = store.loads, True
+            with state.writing:
+                if self._state is state and store.shown < number:  # neither closed nor newer by another thread
+                    store.shown = number
+                    self._show(store, manifest, snapshot)
+            if store.loads == number:  # nor did a signal handler load a newer one in between
+                return True
 
     def verify(self) -> None:
         """Compare all files of a stored index with their checksums; FormatError names a file that differs."""

@@ -83,6 +83,8 @@ class State:
     def _make_locks(self) -> None:
         # Locks let their own thread in again: a signal handler may change the index in the middle of a change.
         self.writing = threading.RLock()
+        # For use in `with self.writing`: `with self._merge_ended` is written in Python, and an interruption in
+        # the middle of it would leave the lock taken.
         self._merge_ended = threading.Condition(self.writing)
         self._measuring = threading.RLock()
         self._measured: tuple[RecallCurve, Trained] | None = None  # on its way into the snapshot
@@ -273,7 +275,7 @@ class State:
     def _release(self, names: set[str]) -> None:
         if not names:
             return
-        with self._merge_ended:
+        with self.writing:
             for name in names:
                 self._merging.pop(name, None)
             self._merge_ended.notify_all()
@@ -281,7 +283,7 @@ class State:
     def _claim_all(self, claimed: set[str]) -> Snapshot:
         """All parts, as soon as none is being merged; additions go on."""
         thread = threading.get_ident()
-        with self._merge_ended:
+        with self.writing:
             if thread in self._merging.values():  # and will be until this signal handler returns
                 raise ValueError("parts of the index are being merged by this thread; try afterwards")
             self._merge_ended.wait_for(lambda: not self._merging)

@@ -11,18 +11,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.config import IndexConfig
 from pcpq.errors import FormatError, NotDurableError
+from pcpq.io.arrays import Bytes
 from pcpq.search.snapshot import Snapshot
 from pcpq.segment.part import Part
 from pcpq.segment.segment import Segment
 from pcpq.segment.trained import Trained
-from pcpq.store.files import LOCK, Maps, WriterLock, read_text, remove_unread
+from pcpq.store.files import LOCK, Maps, WriterLock, map_file, read_text, remove_unread
 from pcpq.store.manifest import (
     MANIFEST,
     Manifest,
@@ -96,6 +97,8 @@ class Store:
         self._read: ManifestFile | None = None
         self._disk = OnDisk()
         self._opened: WeakValueDictionary[str, Any] = WeakValueDictionary()  # by file
+        # What was trained stays in memory after a commit; its file is marked as being read all the same.
+        self._marks: WeakKeyDictionary[Snapshot, Bytes] = WeakKeyDictionary()
         self._pending: Pending | None = None
         self._made = False  # the directory, for a first commit
         self._confirmed = False  # by the disk: the manifest is there even after a power loss
@@ -459,7 +462,9 @@ class Store:
             raise FormatError(
                 f"{self.directory}: recall of {recall.probes[-1]} lists, not {len(trained.partition)}"
             )
-        return Snapshot(trained, parts, recall)
+        snapshot = Snapshot(trained, parts, recall)
+        self._marks[snapshot] = map_file(self.directory / manifest.trained.file, manifest.trained.bytes)
+        return snapshot
 
     def _part(self, stored: StoredPart, trained: Trained, disk: OnDisk) -> Part:
         def read(entry: FileEntry) -> Segment:
