@@ -1,4 +1,4 @@
-"""`pcpq tune`, and what commands that measure share."""
+"""The command `pcpq tune`, and functions shared by commands that measure recall."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TARGETS = (0.8, 0.9, 0.95, 0.99)
 
 
 def add_tune(commands: Commands) -> None:
-    """`pcpq tune INDEX [QUERIES]`."""
+    """Add the command `pcpq tune INDEX [QUERIES]`."""
     parser = commands.add(
         "tune",
         tune,
@@ -34,7 +34,7 @@ def add_tune(commands: Commands) -> None:
 
 
 def add_exam(parser: Parser) -> None:
-    """QUERIES and --vectors."""
+    """Add the arguments QUERIES and --vectors to a parser."""
     parser.add_argument(
         "queries", metavar="QUERIES", nargs="?", help="file of queries (default: some vectors of the index)"
     )
@@ -46,7 +46,7 @@ def add_exam(parser: Parser) -> None:
 
 
 def tune(options: argparse.Namespace) -> None:
-    """Measure, commit, show."""
+    """Measure the recall curve, commit it and print it."""
     import pcpq
     from pcpq.cli.exact import CODES_ONLY, make_exam
     from pcpq.io.formats import read_vectors
@@ -69,7 +69,7 @@ def tune(options: argparse.Namespace) -> None:
 
 
 def queries_of(options: argparse.Namespace) -> Any:
-    """(n, d) or None."""
+    """Return the (n, d) queries named by the options, or None."""
     from pcpq.cli.inputs import queries_in
 
     if options.queries is None:
@@ -79,18 +79,18 @@ def queries_of(options: argparse.Namespace) -> Any:
 
 
 def as_ids(index: Index, numbers: Any) -> Any:
-    """Numbers as the ids that users have."""
+    """Return the ids that belong to internal numbers."""
     state = state_of(index)
     return state.snapshot.words(numbers) if state.kind == "str" else numbers
 
 
 def curve_of(index: Index) -> RecallCurve | None:
-    """What was measured."""
+    """Return the recall curve of an index, or None if it was not measured."""
     return state_of(index).snapshot.recall
 
 
 def choices(curve: RecallCurve, k: int) -> list[dict[str, Any]]:
-    """What to ask for, by target."""
+    """Return the probes, rerank and expected recall that are chosen for each target recall."""
     found = []
     for target in TARGETS:
         choice = curve.choose(k, target)
@@ -99,7 +99,7 @@ def choices(curve: RecallCurve, k: int) -> list[dict[str, Any]]:
 
 
 def print_choices(curve: RecallCurve, k: int) -> None:
-    """The same as a table."""
+    """Print the probes, rerank and expected recall of each target recall as a table."""
     rows = [
         (
             f"{row['target_recall']:g}",
