@@ -55,9 +55,9 @@ def paper_data() -> str:
         )
     head = ("run", "vectors", "lists", "sections", "codewords", "lists probed", "lists and six methods, s")
     notes = {one["data"]["name"]: one["data"]["note"] for one in results()}
-    told = "\n".join(f"- {name}: {note}" for name, note in notes.items())
+    list_of_notes = "\n".join(f"- {name}: {note}" for name, note in notes.items())
     commands = "\n\n".join(ran_in(one["environment"]) for one in results())
-    return f"{markdown(head, lines)}\n\n{told}\n\n{commands}"
+    return f"{markdown(head, lines)}\n\n{list_of_notes}\n\n{commands}"
 
 
 def paper_errors() -> str:

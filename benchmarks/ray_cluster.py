@@ -6,8 +6,9 @@
 Each node has one CPU and is pinned to its own core, as are the plain processes, each of which opens the same
 index and searches it. One and two processes or nodes alternate in turns of two seconds, in one cluster; when
 one node is measured, the other is idle. The throughput that the second node adds is divided by that of the
-second process, by medians. The driver, which sends batches and waits, is not pinned. Overhead is the time of a call
-minus that of the same call on a local index, alternating; the time of an empty call is shown for comparison.
+second process, by medians. The driver, which sends batches and waits, is not pinned. Overhead is the time of
+a call minus that of the same call on a local index, alternating; the time of an empty call is shown for
+comparison.
 Results go to benchmarks/results/ray_cluster.json; with --rows the name contains the size.
 """
 

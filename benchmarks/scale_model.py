@@ -109,11 +109,11 @@ def staged(vectors: np.ndarray, queries: np.ndarray, metric: str) -> Run:
         return clock()
 
     stream, start = Stream(vectors), clock()
-    index, asked = learn(stream, metric, None, None, 1, {})
+    index, tuning_queries = learn(stream, metric, None, None, 1, {})
     start = timed("train", start)
     state = index._fitted()
     trained = state.snapshot.trained
-    exact, builder = ExactAnswers(trained, asked), RowsBuilder(len(vectors))
+    exact, builder = ExactAnswers(trained, tuning_queries), RowsBuilder(len(vectors))
     for batch in stream.batches(trained.dimensions, 1):
         start = clock()
         exact.look(batch, builder.count)
@@ -123,7 +123,7 @@ def staged(vectors: np.ndarray, queries: np.ndarray, metric: str) -> Run:
     start = clock()
     state.insert(*builder.finish(), None, None, False)
     start = timed("pack", start)
-    state.know(measure(state.snapshot, asked, exact.truth(), 1), trained)
+    state.know(measure(state.snapshot, tuning_queries, exact.truth(), 1), trained)
     start = timed("measure", start)
     folder = tempfile.mkdtemp()
     try:
@@ -134,10 +134,11 @@ def staged(vectors: np.ndarray, queries: np.ndarray, metric: str) -> Run:
         size = sum(path.stat().st_size for path in (Path(folder) / "index").iterdir())
     finally:
         shutil.rmtree(folder)
-    return {"n": len(vectors), "d": vectors.shape[1], "seconds": times, "bytes": size} | asking(index, queries)
+    built = {"n": len(vectors), "d": vectors.shape[1], "seconds": times, "bytes": size}
+    return built | query_costs(index, queries)
 
 
-def asking(index: Index, queries: np.ndarray) -> dict[str, Any]:
+def query_costs(index: Index, queries: np.ndarray) -> dict[str, Any]:
     """Return microseconds per query of every stage, batched and single, and rows and candidates per query."""
     snapshot = state_of(index).snapshot
     assert snapshot.recall is not None
@@ -146,14 +147,14 @@ def asking(index: Index, queries: np.ndarray) -> dict[str, Any]:
     plan = plan_search(snapshot, SearchRequest(k=10, probes=choice.probes, rerank=choice.rerank, threads=1))
     found: dict[str, Any] = {"probes": choice.probes, "rerank": choice.rerank}
     for kind, groups in (("batch_us", [queries]), ("single_us", list(queries[:300]))):
-        asked = [rows] if kind == "batch_us" else [rows[i : i + 1] for i in range(len(groups))]
-        count, times = sum(map(len, asked)), []
+        parts = [rows] if kind == "batch_us" else [rows[i : i + 1] for i in range(len(groups))]
+        count, times = sum(map(len, parts)), []
         for _ in range(ROUNDS_OF_QUERIES):
             stages, start = np.zeros(5), time.perf_counter()
             for some in groups:
                 index.search(some, 10, probes=plan.probes, rerank=plan.rerank, threads=1)
             total = time.perf_counter() - start
-            for part in asked:
+            for part in parts:
                 work = np.zeros((len(part), 3), np.int64)
                 snapshot.scan(part, plan, ScanTrace(work, stages[:4]))
                 if kind == "batch_us":
@@ -236,11 +237,13 @@ def bytes_a_vector(constants: dict[str, Any], n: int) -> float:
     return float(measured + design.bytes_a_vector(d, n) - design.bytes_a_vector(d, measured_at))
 
 
-def compared(said: Run, was: Run) -> dict[str, float]:
+def compared(prediction: Run, measurement: Run) -> dict[str, float]:
     """Return predicted values divided by measured values."""
-    total = sum(was["seconds"].values())
-    found = {"build": said["build_seconds"] / total, "bytes": said["bytes"] / was["bytes"]}
-    found |= {kind: total_of(said[kind]) / total_of(was[kind]) for kind in ("batch_us", "single_us")}
+    total = sum(measurement["seconds"].values())
+    found = {"build": prediction["build_seconds"] / total, "bytes": prediction["bytes"] / measurement["bytes"]}
+    found |= {
+        kind: total_of(prediction[kind]) / total_of(measurement[kind]) for kind in ("batch_us", "single_us")
+    }
     return {name: round(value, 3) for name, value in found.items()}
 
 
@@ -270,9 +273,8 @@ def large(constants: dict[str, Any], n: int, d: int) -> list[str]:
     alone = (seconds["train"] + seconds["measure"]) / NODE_CORES
     hours = (parallel / cores + moved + alone) / 3600
     alone_us = total_of(run["single_us"])
-    spread = (
-        run["single_us"]["scan"] + run["single_us"]["judge"]
-    )  # distributed over nodes; every node does the rest
+    # Scan and rerank are distributed over nodes; every node does the rest.
+    spread = run["single_us"]["scan"] + run["single_us"]["judge"]
     latency = alone_us - spread + spread / nodes
     return [
         f"{n:,}",
@@ -308,10 +310,12 @@ def large_table(found: dict[str, Any]) -> str:
 
 def check_table(found: dict[str, Any]) -> str:
     """Return the table of predicted and measured values."""
-    said, was, ratios = found["prediction"], found["run"], found["predicted_over_measured"]
-    measured, expected = ({"build": total_of(run["seconds"]), "bytes": run["bytes"]} for run in (was, said))
+    prediction, measurement, ratios = found["prediction"], found["run"], found["predicted_over_measured"]
+    measured, expected = (
+        {"build": total_of(run["seconds"]), "bytes": run["bytes"]} for run in (measurement, prediction)
+    )
     for kind in ("batch_us", "single_us"):
-        measured[kind], expected[kind] = total_of(was[kind]), total_of(said[kind])
+        measured[kind], expected[kind] = total_of(measurement[kind]), total_of(prediction[kind])
     units = {
         "build": "build, s",
         "bytes": "bytes",
@@ -322,7 +326,7 @@ def check_table(found: dict[str, Any]) -> str:
         [units[name], f"{expected[name]:,.0f}", f"{measured[name]:,.0f}", ratio]
         for name, ratio in ratios.items()
     ]
-    heads = [f"{was['n']:,} vectors", "predicted", "measured", "predicted / measured"]
+    heads = [f"{measurement['n']:,} vectors", "predicted", "measured", "predicted / measured"]
     return f"{markdown(heads, rows)}\n\n{ran_in(found['environment'])}"
 
 
@@ -356,20 +360,20 @@ def main() -> None:
         if (RESULTS / f"{names['prediction']}.json").exists():
             sys.exit("a prediction exists already and is not overwritten")
         found = read(names["constants"])
-        said = predicted(found["constants"], checked, found["runs"][0]["d"])
-        save(RESULTS / f"{names['prediction']}.json", {"environment": environment(), "prediction": said})
+        prediction = predicted(found["constants"], checked, found["runs"][0]["d"])
+        save(RESULTS / f"{names['prediction']}.json", {"environment": environment(), "prediction": prediction})
         return
-    said = read(names["prediction"])["prediction"] if options.what == "check" else None
+    prediction = read(names["prediction"])["prediction"] if options.what == "check" else None
     data, generator = load(data_folder(options.data), options.set), np.random.default_rng(0)
     metric, runs = default_metric(options.set), []
-    for n in [checked] if said else sizes:
+    for n in [checked] if prediction else sizes:
         runs.append(staged(grown(data.base, n, generator), data.tune, metric))
         print(json.dumps(runs[-1]))
-    if said:
-        ratios = compared(said, runs[0])
+    if prediction:
+        ratios = compared(prediction, runs[0])
         result = {
             "environment": environment(),
-            "prediction": said,
+            "prediction": prediction,
             "run": runs[0],
             "predicted_over_measured": ratios,
         }

@@ -270,14 +270,14 @@ def peers() -> str:
     parts = []
     for path in sorted(RESULTS.glob("peers_*.json")):
         found = json.loads(path.read_text())
-        names = list(dict.fromkeys(who for run in found["runs"] for who in run["contestants"]))
+        names = list(dict.fromkeys(name for run in found["runs"] for name in run["contestants"]))
         heads = [f"{MODES[run['mode']]}, {run['target']}" for run in found["runs"]]
         lines = []
-        for who in names:
-            rows = [run["contestants"].get(who) for run in found["runs"]]
+        for contestant in names:
+            rows = [run["contestants"].get(contestant) for run in found["runs"]]
             sizes = [row["bytes_a_vector"] for row in rows if row]
             cells = [f"{row['qps']:,.0f}" if row else "not reached" for row in rows]
-            lines.append((choice(who), f"{min(sizes):.0f}-{max(sizes):.0f}", *cells))
+            lines.append((choice(contestant), f"{min(sizes):.0f}-{max(sizes):.0f}", *cells))
         data = found["data"]
         about = f"{data['name']}: {data['n']:,} x {data['d']}, {data['metric']}"
         title = f"{about}; queries per second (`{path.name}`)."
@@ -320,7 +320,7 @@ def against() -> str:
         heads = [f"{MODES[run['mode']]}, {run['target']}" for run in found["runs"]]
         middle = next(run["contestants"] for run in found["runs"] if run["target"] == 0.95)
         for peer in peers:
-            sizes = " / ".join(f"{middle[who]['bytes_a_vector']:.0f}" for who in ("pcpq", peer))
+            sizes = " / ".join(f"{middle[name]['bytes_a_vector']:.0f}" for name in ("pcpq", peer))
             lines.append((peer, sizes, *(f"{ratio:.1f}x" for ratio in ratios_of(found, peer))))
         names.append(f"`{path.name}`")
         dates.add("{cpu}, {simd}, {cpus} CPU, {date}".format(**found["environment"]))
@@ -393,13 +393,13 @@ def torture() -> str:
         (
             "forged indexes with valid checksums, under sanitizers",
             f"{forged['cases']:,}",
-            told(forged["outcomes"]),
+            outcomes_text(forged["outcomes"]),
         ),
     ]
     return f"{markdown(('test', 'cases', 'outcome'), rows)}\n\n{ran_in(found['environment'])}"
 
 
-def told(outcomes: dict[str, int]) -> str:
+def outcomes_text(outcomes: dict[str, int]) -> str:
     """Return outcomes as text, the most frequent first."""
     return ", ".join(
         f"{number:,} {what}" for what, number in sorted(outcomes.items(), key=lambda item: -item[1])

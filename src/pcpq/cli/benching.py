@@ -13,7 +13,7 @@ import numpy as np
 
 from pcpq.cli.measuring import TARGETS, add_exam, curve_of, queries_of
 from pcpq.cli.parsers import Commands, add_index, add_input, add_json, add_threads
-from pcpq.cli.terminal import print_table, tell
+from pcpq.cli.terminal import print_result, print_table
 from pcpq.index import Index, state_of
 from pcpq.util.progress import Progress, progress_bar
 
@@ -85,7 +85,7 @@ def bench(options: argparse.Namespace) -> None:
         "bytes_per_vector": bytes_per_vector,
         "rows": rows,
     }
-    tell(options.json, found, lambda: print_bench(found, threads))
+    print_result(options.json, found, lambda: print_bench(found, threads))
 
 
 def measured(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pcpq.cli.parsers import Commands, add_attributes, add_index, add_input, add_json, add_threads
-from pcpq.cli.terminal import tell
+from pcpq.cli.terminal import print_result
 from pcpq.config import CODEBOOKS, KEEPS, METRICS, ROTATIONS
 from pcpq.index import state_of
 from pcpq.util.progress import Progress, progress_bar
@@ -176,7 +176,7 @@ def report(options: argparse.Namespace, metric: str, index: Any, seconds: float)
         if curve is not None and (best := curve.choose(10, 1.0).recall) < USUAL_TARGET:
             print(f"with codes of this size, the recall of a search for 10 is at most about {best:.2f}")
 
-    tell(options.json, found, show)
+    print_result(options.json, found, show)
 
 
 def chosen_settings(options: argparse.Namespace) -> dict[str, Any]:

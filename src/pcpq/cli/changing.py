@@ -7,7 +7,7 @@ from typing import Any
 
 from pcpq.cli.building import counter
 from pcpq.cli.parsers import Commands, add_attributes, add_index, add_input, add_json, add_threads
-from pcpq.cli.terminal import tell
+from pcpq.cli.terminal import print_result
 from pcpq.index import state_of
 from pcpq.util.progress import progress_bar
 
@@ -58,7 +58,7 @@ def add(options: argparse.Namespace) -> None:
     replaced = before + len(done) - after
     found = {"index": options.index, "added": after - before, "replaced": replaced, "vectors": after}
     summary = f"{after - before:,} added" + (f", {replaced:,} replaced" if options.replace else "")
-    tell(options.json, found, lambda: print(f"{options.index}: {summary}, {after:,} vectors now"))
+    print_result(options.json, found, lambda: print(f"{options.index}: {summary}, {after:,} vectors now"))
 
 
 def known_attributes(index: Any, file: Any) -> str | None:
@@ -113,7 +113,7 @@ def remove(options: argparse.Namespace) -> None:
             index.commit()
         left = len(index)
     found = {"index": options.index, "asked": len(ids), "removed": removed, "vectors": left}
-    tell(
+    print_result(
         options.json,
         found,
         lambda: print(f"{options.index}: {removed:,} of {len(ids):,} ids removed, {left:,} vectors now"),

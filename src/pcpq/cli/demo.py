@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq import Index, build
-from pcpq.cli.terminal import print_table, stop_writing, tell
+from pcpq.cli.terminal import print_result, print_table, stop_writing
 from pcpq.datasets import load_words
 from pcpq.io.arrays import Float32Array
 from pcpq.util.progress import progress_bar
@@ -78,7 +78,7 @@ def show(chosen: list[str], as_json: bool) -> None:
         bar.say("measuring")
         rows = measure(vectors, index)
     found = {"words": len(words), "seconds": seconds, "neighbours": neighbours, "measured": rows}
-    tell(as_json, found, lambda: show_measured(rows))
+    print_result(as_json, found, lambda: show_measured(rows))
 
 
 def measure(vectors: Float32Array, index: Index) -> list[dict[str, Any]]:

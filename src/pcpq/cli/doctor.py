@@ -16,7 +16,7 @@ import numpy as np
 
 from pcpq.cli.parsers import Commands, add_json
 from pcpq.cli.problems import EXTRAS, Wrong, how_to_get
-from pcpq.cli.terminal import print_facts, print_table, tell
+from pcpq.cli.terminal import print_facts, print_result, print_table
 from pcpq.io.arrays import Float32Array
 
 ROWS, DIMENSIONS, N_QUERIES, K = 4000, 24, 50, 10
@@ -70,7 +70,7 @@ def doctor(options: argparse.Namespace) -> None:
         if ok:
             print(f"\nall tests passed ({seconds:.1f} s)")
 
-    tell(options.json, found, show)
+    print_result(options.json, found, show)
     if not ok:
         wrong = next(check for check in checks if not check.ok)
         raise Wrong(f"self-test: {wrong.name}: {wrong.detail}")

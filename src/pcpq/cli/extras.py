@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pcpq.cli.parsers import Commands, Parser, add_json
-from pcpq.cli.terminal import tell
+from pcpq.cli.terminal import print_result
 
 SHELLS = ("bash", "zsh", "tcsh")
 FOLDERS, FILES = ("INDEX", "DIR", "FOLDER"), ("FILE", "QUERIES", "OUT")
@@ -75,7 +75,7 @@ def paper(options: argparse.Namespace) -> None:
     if not options.json:  # before the figures, which take a while
         print(summary(result), flush=True)
     figures = draw_all([result], options.out / "figures")
-    tell(
+    print_result(
         options.json,
         {"out": path, "figures": figures},
         lambda: print(
@@ -104,7 +104,7 @@ def report(options: argparse.Namespace) -> None:
     from pcpq.experiments.report import write_report
 
     page = write_report(options.folder, options.out)
-    tell(options.json, {"out": page}, lambda: print(page))
+    print_result(options.json, {"out": page}, lambda: print(page))
 
 
 def add_demo(commands: Commands) -> None:

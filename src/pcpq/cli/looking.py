@@ -12,7 +12,7 @@ import numpy as np
 from pcpq.cli.measuring import choices, curve_of, print_choices
 from pcpq.cli.parsers import Commands, add_index, add_json
 from pcpq.cli.problems import Wrong
-from pcpq.cli.terminal import print_facts, print_table, size, tell
+from pcpq.cli.terminal import print_facts, print_result, print_table, size
 from pcpq.index import state_of
 from pcpq.io.arrays import Float32Array
 from pcpq.util.batches import slices
@@ -81,7 +81,7 @@ def info(options: argparse.Namespace) -> None:
             print()
             print_choices(curve, 10)
 
-    tell(options.json, found, show)
+    print_result(options.json, found, show)
 
 
 def add_verify(commands: Commands) -> None:
@@ -109,9 +109,9 @@ def verify(options: argparse.Namespace) -> None:
         if not Path(options.index).is_dir():  # no index that could be damaged
             raise
         if options.json:
-            tell(True, {"index": options.index, "ok": False, "problem": str(error)}, lambda: None)
+            print_result(True, {"index": options.index, "ok": False, "problem": str(error)}, lambda: None)
         raise Wrong(str(error)) from error
-    tell(
+    print_result(
         options.json,
         {"index": options.index, "ok": True, "vectors": count},
         lambda: print(f"{options.index}: {count:,} vectors, no damage found"),
@@ -142,7 +142,7 @@ def backup(options: argparse.Namespace) -> None:
         index.backup(options.out, copy=options.copy)
         count = len(index)
     found = {"index": options.index, "out": options.out, "vectors": count}
-    tell(options.json, found, lambda: print(f"{options.out}: {count:,} vectors"))
+    print_result(options.json, found, lambda: print(f"{options.out}: {count:,} vectors"))
 
 
 def add_export(commands: Commands) -> None:
@@ -187,7 +187,7 @@ def export(options: argparse.Namespace) -> None:
         count = write_vectors(options.out, batches, ids if with_ids else None, format=options.format)
     found = {"out": options.out, "format": format, "vectors": count, "with_ids": with_ids}
     note = "" if with_ids or consecutive else f", without ids: {format} files cannot contain them"
-    tell(options.json, found, lambda: print(f"{options.out}: {count:,} vectors{note}"))
+    print_result(options.json, found, lambda: print(f"{options.out}: {count:,} vectors{note}"))
 
 
 def vectors_in_order(snapshot: Any, order: Any, bar: Any) -> Iterator[Float32Array]:

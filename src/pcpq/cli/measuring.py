@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from pcpq.cli.parsers import Commands, Parser, add_index, add_input, add_json, add_threads
-from pcpq.cli.terminal import print_table, tell
+from pcpq.cli.terminal import print_result, print_table
 from pcpq.index import Index, state_of
 from pcpq.search.recall_curve import RecallCurve
 from pcpq.util.progress import progress_bar
@@ -65,7 +65,9 @@ def tune(options: argparse.Namespace) -> None:
             curve = index.tune(exam.queries, truth=as_ids(index, exam.truth.ids), threads=options.threads)
         index.commit()
     found = {"index": options.index, "queries": curve.queries, "measured": curve.kind, "k": options.k}
-    tell(options.json, found | {"choices": choices(curve, options.k)}, lambda: print_choices(curve, options.k))
+    print_result(
+        options.json, found | {"choices": choices(curve, options.k)}, lambda: print_choices(curve, options.k)
+    )
 
 
 def queries_of(options: argparse.Namespace) -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pcpq.cli.parsers import Commands, add_index, add_input, add_threads
-from pcpq.cli.terminal import tell
+from pcpq.cli.terminal import print_result
 from pcpq.io.formats import RESULT_FORMATS
 from pcpq.util.batches import slices
 from pcpq.util.progress import progress_bar
@@ -106,7 +106,7 @@ def search(options: argparse.Namespace) -> None:
     write_results(options.out, found.ids, found.scores, format, queries=found.queries)
     count = len(found.ids)
     summary = {"out": options.out, "queries": count, "k": options.k, "seconds": seconds}
-    tell(
+    print_result(
         options.json,
         summary,
         lambda: print(f"{options.out}: {options.k:,} results for each of {count:,} queries, {seconds:.1f} s"),

@@ -21,7 +21,7 @@ def in_colour() -> bool:
     return wanted and sys.stdout.isatty()
 
 
-def tell(as_json: bool, found: Mapping[str, Any], show: Callable[[], None]) -> None:
+def print_result(as_json: bool, found: Mapping[str, Any], show: Callable[[], None]) -> None:
     """Print the results of a command: as JSON, or by calling `show`."""
     if as_json:
         print(json.dumps(tidy(found), ensure_ascii=False, allow_nan=False))
