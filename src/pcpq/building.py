@@ -78,7 +78,7 @@ def build(
         truth = exact.truth().renumbered(numbers)
         _core.release_memory()
         curve = measure(state.snapshot, asked.renumbered(numbers), truth, threads)
-        state.know(curve, state.snapshot.trained)
+        state.set_recall_curve(curve, state.snapshot.trained)
     return index
 
 

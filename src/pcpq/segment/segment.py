@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field, fields
 from typing import Any
 from uuid import uuid4
@@ -107,9 +108,9 @@ class Segment:
         }
         return {name: sum(0 if a is None else a.nbytes for a in arrays) for name, arrays in parts.items()}
 
-    @property
+    @once
     def every_row(self) -> NDArray[np.uint32]:
-        """The mask of all rows."""
+        """The mask of all rows; not to be changed."""
         return self.blocks.mask(np.ones(len(self), bool))
 
     @property
@@ -152,6 +153,17 @@ class Segment:
         places = np.searchsorted(self.ids, ids, sorter=self.by_id)
         rows = self.by_id[np.minimum(places, len(self.ids) - 1)].astype(np.intp)
         return np.where(self.ids[rows] == ids, rows, -1)
+
+    def find_between(self, first: int, last: int) -> NDArray[np.intp]:
+        """The rows of all numbers from `first` to `last`."""
+
+        def number(row: np.int32) -> int:
+            return int(self.ids[row])
+
+        # Not np.searchsorted, which copies the order of all rows: the writer's lock is held.
+        start = bisect_left(self.by_id, first, key=number)
+        stop = bisect_right(self.by_id, last, start, key=number)
+        return self.by_id[start:stop].astype(np.intp)
 
     def find_words(self, words: list[str]) -> NDArray[np.intp]:
         """The same for words."""
