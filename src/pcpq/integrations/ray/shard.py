@@ -105,7 +105,7 @@ class Shard:
         return read_manifest(self.store.directory)
 
     def load(self, manifest: Manifest | None, bounds: Ids | int) -> Description:
-        """Load a generation; manifest None: the newest. `bounds` are bounds of lists or the number of shards."""
+        """Load a generation; manifest None: the newest. `bounds` are bounds of lists, or a number of shards."""
         if manifest is None:
             manifest, snapshot = self.store.load()
         else:
