@@ -27,7 +27,7 @@ from pcpq.util.lazy import once
 from pcpq.util.threads import map_threads
 
 # A list with fewer training rows a center than this would learn them by heart: it takes the shared codebook.
-ROWS_A_CENTER = 2
+ROWS_PER_CODEWORD = 2
 # Rows that are packed at once.
 PACKED_ROWS = 1 << 14
 
@@ -75,7 +75,7 @@ class Codebooks:
 
         def fit_one(number: int) -> Quantizer:
             own = order[starts[number] : starts[number + 1]]
-            if len(own) < ROWS_A_CENTER * parameters["n_centers"]:
+            if len(own) < ROWS_PER_CODEWORD * parameters["n_centers"]:
                 return shared
             return type(shared)(**parameters).fit(residuals[own], directions=rows[own])
 

@@ -33,7 +33,7 @@ Mask = NDArray[np.uint32]
 # Queries a thread takes at once; the native code shares the reading of codes among them.
 QUERIES_TOGETHER = 1024
 # Blocks with fewer rows than this would be mostly air: such a segment's lists share blocks.
-LEAST_ROWS_A_BLOCK = 8
+LEAST_ROWS_PER_BLOCK = 8
 # Made once: a search for one query takes some tens of microseconds.
 FLOAT32, INT64 = np.dtype(np.float32), np.dtype(np.int64)
 
@@ -78,7 +78,7 @@ class Segment:
         rows.sort_by_list()
         n_lists = len(trained.partition)
         counts = np.bincount(rows.lists, minlength=n_lists).astype(np.int64)
-        blocks = Blocks.of(counts, dense=len(rows) < LEAST_ROWS_A_BLOCK * n_lists)
+        blocks = Blocks.of(counts, dense=len(rows) < LEAST_ROWS_PER_BLOCK * n_lists)
         packed = trained.codebooks.pack(blocks, rows.lists, Codes(rows.centers, rows.scales), rows.bias_bytes)
         judged_by = (rows.gains, rows.biases, rows.kept, rows.units, rows.ids)
         return cls(trained, blocks, packed, spread, *judged_by, names, attributes)

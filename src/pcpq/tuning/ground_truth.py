@@ -19,7 +19,7 @@ from pcpq.util.batches import slices
 # Vectors of an index to measure by: more would cost more of a build than its tenth. Queries that a user gives.
 QUERIES = 400
 LEAST_QUERIES = 150
-ROWS_A_QUERY = 500
+ROWS_PER_QUERY = 500
 GIVEN_QUERIES = 1000
 # The best rows of a query that are known exactly.
 TRUE_ROWS = RESULTS[-1]
@@ -86,7 +86,7 @@ def rows_apart(n: int, seed: int) -> Places:
 
 def queries_for(n: int) -> int:
     """How many to measure n vectors by; none where all of them are judged anyway."""
-    return 0 if n <= FEW else min(QUERIES, max(LEAST_QUERIES, n // ROWS_A_QUERY))
+    return 0 if n <= FEW else min(QUERIES, max(LEAST_QUERIES, n // ROWS_PER_QUERY))
 
 
 def numbers_at(numbers: Ids, places: Ids) -> Ids:
