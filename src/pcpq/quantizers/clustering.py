@@ -140,7 +140,7 @@ def least_squares_centers(section: Section, clusters: Clusters) -> Float32Array:
 
 
 def top_directions(section: Section, clusters: Clusters) -> Float32Array:
-    """Return the top right singular vector of every cluster: the best codeword for isotropic projective loss."""
+    """Return the top right singular vector of each cluster: the best codeword for isotropic projective loss."""
     k, size = clusters.centers.shape
     grams = np.zeros((k, size, size))
     _core.center_grams(section.points, clusters.assigned, clusters.centers, section.weights, grams)

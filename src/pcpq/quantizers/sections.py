@@ -66,8 +66,8 @@ def turn(rows: Float32Array, matrices: Float32Array | None) -> Float32Array:
     if matrices is None:
         return rows
     m, size, _ = matrices.shape
-    rotated = np.matmul(rows.reshape(-1, m, size).transpose(1, 0, 2), matrices)
-    return np.ascontiguousarray(rotated.transpose(1, 0, 2)).reshape(len(rows), m * size)
+    products = np.matmul(rows.reshape(-1, m, size).transpose(1, 0, 2), matrices)
+    return np.ascontiguousarray(products.transpose(1, 0, 2)).reshape(len(rows), m * size)
 
 
 def query_whitening(queries: Float32Array, layout: Layout) -> tuple[Float32Array, Float32Array]:
