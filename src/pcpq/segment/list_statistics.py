@@ -14,9 +14,7 @@ class Spread(NamedTuple):
     """Statistics of how rows are distributed within their lists."""
 
     reach: float  # upper bound of the lengths of decoded rows
-    sums: NDArray[
-        np.float64
-    ]  # (3, L) sums of squared lengths of decoded rows, of biases, and of squared biases
+    sums: NDArray[np.float64]  # (3, L) sums: squared lengths of decoded rows, biases, squared biases
     residuals: float  # sum of squared distances of rows from their centroids
 
     @classmethod

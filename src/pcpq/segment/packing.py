@@ -42,7 +42,7 @@ class Blocks:
 
     @classmethod
     def of(cls, counts: NDArray[np.int64], dense: bool = False) -> Blocks:
-        """Return the blocks for lists of `counts` rows; if `dense`, a list may begin in the block where another ends."""
+        """Return the blocks for lists of `counts` rows; if `dense`, lists share blocks."""
         rows = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         places = rows.copy() if dense else np.concatenate([[0], np.cumsum(_whole_blocks(counts))])
         places[-1] = _whole_blocks(places[-1])

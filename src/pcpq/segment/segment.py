@@ -173,7 +173,7 @@ class Segment:
         return chosen
 
     def places(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return the places of rows in ascending order of integer ids: string ids and attributes have this order."""
+        """Return the places of rows by ascending integer id, the order of string ids and attributes."""
         return np.searchsorted(self.ids, self.ids[rows], sorter=self.by_id)
 
     def words(self, rows: NDArray[np.intp]) -> list[str]:

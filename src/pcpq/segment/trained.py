@@ -202,7 +202,7 @@ class WorkingSample:
         return len(self.sample)
 
     def __getitem__(self, rows: slice | NDArray[Any]) -> Float32Array:
-        """Return some rows in working units; raise a ValueError that names the first invalid row of the sample."""
+        """Return some rows in working units; raise a ValueError that names the first invalid row of all."""
         vectors = self.sample.read(rows)
         if len(vectors) == 0:
             return np.empty(vectors.shape, np.float32)
