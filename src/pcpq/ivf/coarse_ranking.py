@@ -53,14 +53,14 @@ class Coarse:
     def of(cls, partition: Partition) -> Coarse:
         """Round the centroids of a partition."""
         # Relative to the mean: the part that all centroids share then costs no precision.
-        centers = partition.around
-        n, d = centers.shape
-        longest, largest = float(np.linalg.norm(centers, axis=1).max()), float(np.abs(centers).max())
+        centroids = partition.around
+        n, d = centroids.shape
+        longest, largest = float(np.linalg.norm(centroids, axis=1).max()), float(np.abs(centroids).max())
         # Queries get half of the bits; more if there are so many coordinates that rounding adds much length.
         length = min(LARGEST_SUM**0.5, LARGEST_SUM / d**0.5)
         unit = max(longest / length, largest / LARGEST_CENTER) or 1.0
         padded = np.zeros(((n + 7) // 8 * 8, (d + 3) // 4 * 4), np.int8)
-        padded[:n, :d] = np.rint(centers / np.float32(unit))
+        padded[:n, :d] = np.rint(centroids / np.float32(unit))
         groups = padded.reshape(-1, 8, padded.shape[1] // 4, 4)
         transposed = groups.transpose(0, 2, 1, 3)
         integers = empty_lines(transposed.shape, np.int8)
@@ -74,7 +74,7 @@ class Coarse:
             unit,
             float(longest_query),
             longest,
-            centers,
+            centroids,
             partition.middle,
         )
 

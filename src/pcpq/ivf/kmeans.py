@@ -68,28 +68,28 @@ def spreads_of(
 
 
 def nearest_centers(
-    rows: Vectors, centers: Float32Array, threads: int | None, crowding: Float32Array | float = 0.0
+    rows: Vectors, centroids: Float32Array, threads: int | None, crowding: Float32Array | float = 0.0
 ) -> tuple[NDArray[np.int32], Float32Array]:
     """Return the nearest centroid of every row, and the squared distance from it.
 
     `crowding` is added to the squared distances from each centroid.
     """
-    half_squares = 0.5 * (np.einsum("ij,ij->i", centers, centers) + crowding)
+    half_squares = 0.5 * (np.einsum("ij,ij->i", centroids, centroids) + crowding)
     assigned, distances = np.empty(len(rows), np.int32), np.empty(len(rows), np.float32)
 
     def assign(part: slice) -> None:
-        assigned[part], distances[part] = nearest_of(rows[part], centers, half_squares)
+        assigned[part], distances[part] = nearest_of(rows[part], centroids, half_squares)
 
     count = available_threads(threads)
-    map_threads(assign, batches(len(rows), max(centers.shape), count), count)
+    map_threads(assign, batches(len(rows), max(centroids.shape), count), count)
     return assigned, distances
 
 
 def nearest_of(
-    rows: Float32Array, centers: Float32Array, half_squares: Float32Array
+    rows: Float32Array, centroids: Float32Array, half_squares: Float32Array
 ) -> tuple[NDArray[np.intp], Float32Array]:
     """Return the nearest of a few centroids for some rows, and the squared distance from it."""
-    scores = rows @ centers.T
+    scores = rows @ centroids.T
     scores -= half_squares
     best = scores.argmax(axis=1)
     return best, np.einsum("ij,ij->i", rows, rows) - 2.0 * scores[np.arange(len(best)), best]
@@ -97,7 +97,7 @@ def nearest_of(
 
 def nearer_centers(
     rows: Vectors,
-    centers: Float32Array,
+    centroids: Float32Array,
     assigned: NDArray[np.int32],
     threads: int | None,
     crowding: Float32Array,
@@ -106,19 +106,19 @@ def nearer_centers(
 
     In late rounds of k-means few rows move to a list that is not near.
     """
-    order, starts = rows_by_list(assigned, len(centers))
-    half_squares = 0.5 * np.einsum("ij,ij->i", centers, centers)
-    around = np.argpartition(half_squares - centers @ centers.T, NEAR_LISTS, axis=1)[:, :NEAR_LISTS]
+    order, starts = rows_by_list(assigned, len(centroids))
+    half_squares = 0.5 * np.einsum("ij,ij->i", centroids, centroids)
+    around = np.argpartition(half_squares - centroids @ centroids.T, NEAR_LISTS, axis=1)[:, :NEAR_LISTS]
     half_squares += 0.5 * crowding
     found, distances = np.empty_like(assigned), np.empty(len(rows), np.float32)
 
     def assign(lists: slice) -> None:
         for number in range(lists.start, lists.stop):
             own, near = order[starts[number] : starts[number + 1]], around[number]
-            best, distances[own] = nearest_of(rows[own], centers[near], half_squares[near])
+            best, distances[own] = nearest_of(rows[own], centroids[near], half_squares[near])
             found[own] = near[best]
 
-    map_threads(assign, slices(len(centers), LISTS_AT_ONCE), threads)
+    map_threads(assign, slices(len(centroids), LISTS_AT_ONCE), threads)
     return found, distances
 
 
@@ -126,25 +126,25 @@ def mean_centers(
     rows: Vectors,
     assigned: NDArray[np.int32],
     distances: Float32Array,
-    centers: Float32Array,
+    centroids: Float32Array,
     threads: int | None,
 ) -> Float32Array:
     """Return the means of the lists; the centroid of an empty list becomes a row that is far from its own."""
-    order, starts = rows_by_list(assigned, len(centers))
-    centers, counts = centers.copy(), np.diff(starts)
+    order, starts = rows_by_list(assigned, len(centroids))
+    centroids, counts = centroids.copy(), np.diff(starts)
 
     def average(some: slice) -> None:
         filled = some.start + np.flatnonzero(counts[some])
         if len(filled):
             first = starts[some.start]
             sums = np.add.reduceat(rows[order[first : starts[some.stop]]], starts[filled] - first, axis=0)
-            centers[filled] = sums / counts[filled, None]
+            centroids[filled] = sums / counts[filled, None]
 
-    map_threads(average, slices(len(centers), LISTS_AT_ONCE), threads)
+    map_threads(average, slices(len(centroids), LISTS_AT_ONCE), threads)
     empty = np.flatnonzero(counts == 0)
     if len(empty):
-        centers[empty] = rows[np.argsort(-distances, kind="stable")[: len(empty)]]
-    return centers
+        centroids[empty] = rows[np.argsort(-distances, kind="stable")[: len(empty)]]
+    return centroids
 
 
 def rows_by_list(lists: NDArray[np.int32], n_lists: int) -> tuple[NDArray[np.intp], NDArray[np.int64]]:

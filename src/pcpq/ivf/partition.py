@@ -40,7 +40,7 @@ class Partition:
     distances, m is subtracted from the query first.
     """
 
-    centers: Float32Array  # (L, d)
+    centers: Float32Array  # (L, d)  centroids
     spreads: Float32Array  # (L,)  how far the best score of a list may exceed that of its centroid
     offsets: Float32Array  # (L,)
 
@@ -75,41 +75,41 @@ def fit_partition(
     The distance is Euclidean for every metric: by inner product, the longest centroids would attract most rows.
     """
     n_lists = min(n_lists, len(rows))
-    centers = rows[np.sort(generator.permutation(len(rows))[:n_lists])]
+    centroids = rows[np.sort(generator.permutation(len(rows))[:n_lists])]
     half = EveryOther(rows) if len(rows) >= ROWS_TO_HALVE * n_lists else rows
     all_rounds = HALF_ROUNDS + ROUNDS + NEAR_ROUNDS
     crowding = np.zeros(n_lists, np.float32)
     for number in range(all_rounds):
         some = half if number < HALF_ROUNDS else rows
         if number < all_rounds - NEAR_ROUNDS or n_lists <= 4 * NEAR_LISTS:
-            assigned, distances = nearest_centers(some, centers, threads, crowding)
+            assigned, distances = nearest_centers(some, centroids, threads, crowding)
         else:
-            assigned, distances = nearer_centers(some, centers, assigned, threads, crowding)
-        centers = mean_centers(some, assigned, distances, centers, threads)
+            assigned, distances = nearer_centers(some, centroids, assigned, threads, crowding)
+        centroids = mean_centers(some, assigned, distances, centroids, threads)
         counts, squared_spreads = spreads_of(assigned, distances - crowding[assigned], n_lists)
         # In units of the list's own spread, since lists of short vectors are close together. The mean with the
         # previous value keeps list sizes from oscillating.
         fullness = np.log(np.maximum(counts / counts.mean(), 1.0))
         crowding = (0.5 * (crowding + CROWDING * squared_spreads * fullness)).astype(np.float32)
-    order = similarity_order(centers)
-    centers, spreads = centers[order], LIKELY_BEST * np.sqrt(squared_spreads / centers.shape[1])[order]
-    partition = Partition(centers, spreads.astype(np.float32), np.zeros(n_lists, np.float32))
+    order = similarity_order(centroids)
+    centroids, spreads = centroids[order], LIKELY_BEST * np.sqrt(squared_spreads / centroids.shape[1])[order]
+    partition = Partition(centroids, spreads.astype(np.float32), np.zeros(n_lists, np.float32))
     if metric == "euclidean":
         squares = np.einsum("ij,ij->i", partition.around, partition.around)
         return replace(partition, spreads=np.zeros_like(squares), offsets=-0.5 * squares)
     return partition
 
 
-def similarity_order(centers: Float32Array) -> NDArray[np.intp]:
+def similarity_order(centroids: Float32Array) -> NDArray[np.intp]:
     """Return an order of lists in which similar ones are neighbours, so that a query reads nearby memory.
 
     The centroids are split into halves along a direction of large variance, and each half is ordered in the
     same way.
     """
-    order = np.arange(len(centers))
-    if len(centers) <= CLOSE_LISTS:
+    order = np.arange(len(centroids))
+    if len(centroids) <= CLOSE_LISTS:
         return order
-    around = (centers - centers.mean(axis=0)).astype(np.float64)
+    around = (centroids - centroids.mean(axis=0)).astype(np.float64)
     # A few rounds of the power method are enough: any direction of large variance serves.
     direction = around[np.argmax(np.einsum("ij,ij->i", around, around))]
     for _ in range(SPREAD_ROUNDS):
@@ -120,4 +120,4 @@ def similarity_order(centers: Float32Array) -> NDArray[np.intp]:
         direction /= length
     order = np.argsort(around @ direction, kind="stable")
     half = len(order) // 2
-    return np.concatenate([part[similarity_order(centers[part])] for part in (order[:half], order[half:])])
+    return np.concatenate([part[similarity_order(centroids[part])] for part in (order[:half], order[half:])])

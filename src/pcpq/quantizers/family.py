@@ -109,14 +109,14 @@ class Quantizer:
         if directions is not None:
             typical_unit(directions, "directions", sample)
             towards = layout.pad(working_rows(directions, unit, "directions"))
-        asked, whitening = None, None
+        working_queries, whitening = None, None
         if queries is not None:
             queries = as_vectors(queries, "queries", vectors.shape[1])
-            asked = working_rows(queries, typical_unit(queries, "queries"), "queries")
-            whitening = query_whitening(asked, layout)
-            asked = layout.pad(asked)
+            working_queries = working_rows(queries, typical_unit(queries, "queries"), "queries")
+            whitening = query_whitening(working_queries, layout)
+            working_queries = layout.pad(working_queries)
         trained = train(options, layout, unit, points, towards, whitening)
-        gain, weight = choose_corrections(options, trained.model, points, towards, asked, generator)
+        gain, weight = choose_corrections(options, trained.model, points, towards, working_queries, generator)
         anchored = options.bias == "anchor"
         self.model_ = replace(trained.model, gain=gain, bias_weight=weight, anchored=anchored)
         self.losses_ = trained.losses

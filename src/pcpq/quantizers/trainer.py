@@ -122,7 +122,7 @@ def cluster_sections(options: Options, sections: list[Section]) -> list[Clusters
         wanted = (len(sections), options.n_centers, size)
         if options.init.shape != wanted:
             raise ValueError(
-                f"init has shape {options.init.shape}; expected {wanted}: (sections, centers, size)"
+                f"init has shape {options.init.shape}; expected {wanted}: (sections, codewords, size)"
             )
 
     refined = options.refine and options.scale in ("quantized", "vector")

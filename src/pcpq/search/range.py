@@ -35,7 +35,7 @@ def range_bound(metric: str, min_score: float | None, max_distance: float | None
 def search_range(
     searched: Searchable, queries: Any, request: SearchRequest, bound: float
 ) -> tuple[NDArray[np.int64], Float32Array, Ids]:
-    """Return limits, scores and ids, as in Faiss, of all vectors in the lists probed that score at least `bound`."""
+    """Return limits, scores and ids, as in Faiss, of all vectors that score at least `bound`."""
     prepared = prepare_queries(searched.trained, queries)
     plan = plan_range(searched, request)
     least = bound / (searched.trained.unit * prepared.unit)

@@ -56,16 +56,16 @@ class Candidates:
 
     @classmethod
     def of(
-        cls, part: Part, queries: TuningQueries, asked: Float32Array, order: Places, threads: int
+        cls, part: Part, queries: TuningQueries, query_rows: Float32Array, order: Places, threads: int
     ) -> Candidates:
-        """Search all lists of a part for queries in working units, `asked`; `order` is from `probing_order`."""
+        """Search all lists of a part for queries in working units; `order` is from `probing_order`."""
         segment, count = part.segment, min(MOST_CANDIDATES, part.count)
-        shape = (len(asked), count)
+        shape = (len(query_rows), count)
         scores, scanned, ids = np.empty(shape), np.empty(shape, np.int32), np.empty(shape, np.int64)
 
         def search(some: slice) -> None:
             native(
-                asked[some],
+                query_rows[some],
                 order.shape[1],
                 count,
                 ids[some],
@@ -76,7 +76,7 @@ class Candidates:
             )
 
         native = segment.searcher.search
-        map_threads(search, slices(len(asked), -(-len(asked) // threads)), threads)
+        map_threads(search, slices(len(query_rows), -(-len(query_rows) // threads)), threads)
         # A query is not a candidate of itself: it goes to the end of both orders.
         own = ids == queries.own[:, None]
         scores[own], scanned[own] = -np.inf, np.iinfo(np.int32).min + 1
@@ -138,9 +138,9 @@ def recall_sums(
     threads: int,
 ) -> RecallSums:
     """Return the recall sums of some queries, given their ground truth."""
-    asked = prepare_queries(snapshot.trained, queries.vectors).rows
-    order = probing_order(snapshot.trained, asked)
-    parts = [Candidates.of(part, queries, asked, order, threads) for part in snapshot.parts if part.count]
+    query_rows = prepare_queries(snapshot.trained, queries.vectors).rows
+    order = probing_order(snapshot.trained, query_rows)
+    parts = [Candidates.of(part, queries, query_rows, order, threads) for part in snapshot.parts if part.count]
     starts = np.cumsum([0, *(part.ids.shape[1] for part in parts)])[:-1]
     by_score = np.argsort(-np.concatenate([part.scores for part in parts], axis=1), axis=1, kind="stable")
 
@@ -163,11 +163,11 @@ def measure_index(snapshot: Snapshot, queries: Any, truth: Any, seed: int, threa
     if queries is None and truth is not None:
         raise ValueError("truth is given without its queries")
     if queries is None:
-        asked = stored_queries(snapshot, np.random.default_rng(seed))
+        tuning_queries = stored_queries(snapshot, np.random.default_rng(seed))
     else:
-        asked, truth = TuningQueries.given(queries, truth, GIVEN_QUERIES, seed)
-    answers = stored_answers(snapshot, asked) if truth is None else given_answers(snapshot, truth)
-    return measure(snapshot, asked, answers, threads)
+        tuning_queries, truth = TuningQueries.given(queries, truth, GIVEN_QUERIES, seed)
+    ground_truth = stored_answers(snapshot, tuning_queries) if truth is None else given_answers(snapshot, truth)
+    return measure(snapshot, tuning_queries, ground_truth, threads)
 
 
 def stored_queries(snapshot: Snapshot, generator: np.random.Generator) -> TuningQueries:
@@ -209,10 +209,10 @@ def given_answers(snapshot: Snapshot, truth: NDArray[Any]) -> Truth:
     return Truth.of(found.reshape(truth.shape))
 
 
-def probing_order(trained: Trained, asked: Float32Array) -> Places:
+def probing_order(trained: Trained, query_rows: Float32Array) -> Places:
     """Return the (n, L) position of every list in the order in which a query probes them, as in native code."""
     partition, coarse = trained.partition, trained.coarse
-    rows = asked - coarse.middle if trained.euclidean else asked
+    rows = query_rows - coarse.middle if trained.euclidean else query_rows
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     ranks = coarse.products(rows) + partition.offsets + lengths * partition.spreads
     places = np.empty(ranks.shape, np.intp)
