@@ -44,7 +44,7 @@ from pcpq.search.queries import prepare_queries
 from pcpq.search.request import SearchRequest
 from pcpq.search.searchable import ScanTrace
 from pcpq.segment.encoded_rows import RowsBuilder
-from pcpq.segment.training import ROWS_A_LIST, default_lists
+from pcpq.segment.training import ROWS_PER_LIST, default_lists
 from pcpq.store.store import Store
 from pcpq.tuning.budget import DESIGNS
 from pcpq.tuning.ground_truth import QUERIES, ExactAnswers
@@ -70,7 +70,7 @@ Run = dict[str, Any]
 def features(n: int, d: int) -> dict[str, dict[str, float]]:
     """Return the work of every stage for n vectors of d dimensions, in billions."""
     lists = default_lists(n)
-    sample = min(n, max(65_536, ROWS_A_LIST * lists))
+    sample = min(n, max(65_536, ROWS_PER_LIST * lists))
     full = sample * lists * d * (HALF_ROUNDS / 2 + ROUNDS)
     near = sample * NEAR_LISTS * d * NEAR_ROUNDS
     giga = 1e-9

@@ -171,7 +171,7 @@ def test_the_warning_names_the_line_that_searched(vectors):
 
 def test_codes_alone_are_tuned_by_answers_that_the_user_knows(vectors, queries):
     index = pcpq.build(vectors, metric="dot", keep=None)
-    with pytest.raises(ValueError, match="keeps no vectors does not know exact answers"):
+    with pytest.raises(ValueError, match="keeps no vectors has no ground truth"):
         index.tune(queries)
     with pytest.raises(ValueError, match=r"truth has shape \(5, 10\) for 400 queries"):
         index.tune(queries, truth=np.zeros((5, 10), int))

@@ -1,6 +1,6 @@
-"""Ids as users have them, whole numbers or words, and as searches have them: numbers always.
+"""Ids of vectors: integers or strings for users, always integers inside searches.
 
-Words are numbered in the order in which they come; `Names` tells which number has which word.
+String ids are numbered in the order in which they are added; `Names` maps these numbers to the strings.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from pcpq.util.lazy import once
 
 @dataclass(frozen=True, eq=False)
 class Names:
-    """Words of n numbers, those of the lowest number first."""
+    """The n string ids of a segment, in ascending order of their integer ids."""
 
-    text: Bytes  # all of them in UTF-8, one after the other
-    ends: NDArray[np.int64]  # (n,) where each ends
-    hashes: NDArray[np.uint64]  # (n,) what they are found by
+    text: Bytes  # all strings in UTF-8, concatenated
+    ends: NDArray[np.int64]  # (n,) end of each string in the text
+    hashes: NDArray[np.uint64]  # (n,) hash of each string, for lookup
 
     @classmethod
-    def of(cls, words: Sequence[str]) -> Names:
-        """Words as given."""
-        parts = [word.encode("utf-8", "surrogatepass") for word in words]
+    def of(cls, strings: Sequence[str]) -> Names:
+        """Return the string ids of a sequence of strings."""
+        parts = [string.encode("utf-8", "surrogatepass") for string in strings]
         ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
         hashes = np.array([hash_of(part) for part in parts], np.uint64)
         return cls(np.frombuffer(b"".join(parts), np.uint8), ends, hashes)
@@ -39,16 +39,16 @@ class Names:
 
     @property
     def nbytes(self) -> int:
-        """Of all arrays."""
+        """Bytes of all arrays."""
         return self.text.nbytes + self.ends.nbytes + self.hashes.nbytes
 
     def __getitem__(self, place: int) -> str:
-        """One word."""
+        """Return the string id at a place."""
         return str(self._bytes(place), "utf-8", "surrogatepass")
 
-    def places(self, words: Sequence[str]) -> NDArray[np.intp]:
-        """The place of every word, -1 where it is none of these."""
-        parts = [word.encode("utf-8", "surrogatepass") for word in words]
+    def places(self, strings: Sequence[str]) -> NDArray[np.intp]:
+        """Return the place of every string, -1 if it is not an id."""
+        parts = [string.encode("utf-8", "surrogatepass") for string in strings]
         hashes = np.array([hash_of(part) for part in parts], np.uint64)
         first, last = (np.searchsorted(self._sorted_hashes, hashes, side=side) for side in ("left", "right"))
         found = np.full(len(parts), -1, np.intp)
@@ -60,18 +60,18 @@ class Names:
 
     @classmethod
     def joined(cls, parts: Sequence[Names]) -> Names:
-        """All words of several, one after the other."""
+        """Return the string ids of several segments, concatenated."""
         starts = np.cumsum([0, *(part.text.nbytes for part in parts[:-1])])
         ends = np.concatenate([part.ends + start for part, start in zip(parts, starts, strict=True)])
         text = np.concatenate([part.text for part in parts])
         return cls(text, ends, np.concatenate([part.hashes for part in parts]))
 
     def chosen(self, places: NDArray[np.intp]) -> Names:
-        """Some words, in this order."""
+        """Return the string ids at some places, in this order."""
         starts = np.concatenate([[0], self.ends[:-1]])[places]
         lengths = self.ends[places] - starts
         ends = np.cumsum(lengths)
-        # Byte i of the text comes from where its word was, and so far into it.
+        # Source of every byte: the old start of its string plus the offset within the string.
         text = self.text[np.arange(lengths.sum()) + np.repeat(starts - (ends - lengths), lengths)]
         return Names(text, ends, self.hashes[places])
 
@@ -88,9 +88,9 @@ class Names:
         return self.text[start : self.ends[place]].tobytes()
 
 
-def hash_of(word: bytes) -> int:
-    """64 bits that are the same in every process."""
-    return int.from_bytes(blake2b(word, digest_size=8).digest(), "little")
+def hash_of(string: bytes) -> int:
+    """Return a 64-bit hash that is the same in every process."""
+    return int.from_bytes(blake2b(string, digest_size=8).digest(), "little")
 
 
 @dataclass(frozen=True)
@@ -153,14 +153,14 @@ def refuse_other_kind(given: str, kind: str | None) -> None:
 class NewIds(NamedTuple):
     """Ids of vectors that are added."""
 
-    given: NDArray[Any]  # as users have them
+    given: NDArray[Any]  # integers or strings, as given
     numbers: Ids
     names: Names | None
     kind: str
 
 
 def new_ids(ids: Any, count: int, kind: str | None, next_number: int) -> NewIds:
-    """Ids for so many vectors, with their numbers; those that the index chooses count up from `next_number`."""
+    """Return ids for `count` vectors with their numbers; numbers the index chooses count up from `next_number`."""
     checked = given_ids(ids, count, kind)
     first = 0 if checked.are_numbers else checked.first_number(next_number)
     numbers = checked.numbers(first)
