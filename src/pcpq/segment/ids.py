@@ -111,7 +111,7 @@ class GivenIds:
         """The first of the numbers that the index chooses, or a ValueError if there are not enough left."""
         if next_number + self.count > 2**63:
             hint = "; give ids" if self.given is None else ""
-            raise ValueError(f"no numbers are left after {next_number - 1}{hint}")
+            raise ValueError(f"no integer ids are left after {next_number - 1}{hint}")
         return next_number
 
     def numbers(self, first: int) -> Ids:
@@ -160,7 +160,7 @@ class NewIds(NamedTuple):
 
 
 def new_ids(ids: Any, count: int, kind: str | None, next_number: int) -> NewIds:
-    """Return ids for `count` vectors with their numbers; numbers the index chooses count up from `next_number`."""
+    """Return ids of `count` vectors and their numbers; chosen numbers count up from `next_number`."""
     checked = given_ids(ids, count, kind)
     first = 0 if checked.are_numbers else checked.first_number(next_number)
     numbers = checked.numbers(first)
