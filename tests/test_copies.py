@@ -113,7 +113,7 @@ def test_a_forked_process_writes_although_a_thread_held_the_locks(thirty):
 
     def hold():
         with index._state.writing:
-            index._state._busy |= index._state.snapshot.names
+            index._state._merging.update(dict.fromkeys(index._state.snapshot.names))
             held.set()
             done.wait(30)
 

@@ -15,8 +15,8 @@ from pcpq.store.state import ALIKE, REMOVED, SIMILAR, worth_merging
 
 
 def wait_for_merges(state):
-    with state._free:
-        assert state._free.wait_for(lambda: not state._busy, timeout=20)
+    with state._merge_ended:
+        assert state._merge_ended.wait_for(lambda: not state._merging, timeout=20)
 
 
 @pytest.mark.parametrize("size", [1, 20])
@@ -218,7 +218,7 @@ def test_a_merge_by_what_was_trained_before_is_dropped(held_merge):
     assert held_merge.begun.wait(20)
     other.add(VECTORS[:30])
     shown = other._state.snapshot
-    index._state.show(shown, "int", 30)
+    index._state.replace(shown, "int", 30)
     held_merge.go.set()
     wait_for_merges(index._state)
     assert index._state.snapshot is shown

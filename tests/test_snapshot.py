@@ -258,7 +258,7 @@ def test_what_goes_while_parts_are_merged_does_not_come_back(words, data, fitted
     expected = {key: row for key, row in expected.items() if key not in name[410:415]}
     new = name[330:340] + name[12:17] + name[5:8]
     expected.update(zip(new, vectors[500:518], strict=True))
-    state.snapshot = state.snapshot.replaced(old, merged)
+    state.contents = state.contents._replace(snapshot=state.snapshot.replaced(old, merged))
     assert len(index) == len(expected)
     assert [some in index for some in name] == [some in expected for some in name]
     assert np.array_equal(index.reconstruct(list(expected)), np.stack(list(expected.values())))
@@ -390,7 +390,7 @@ def test_whoever_sees_the_first_words_sees_them_as_words(fitted, data):
     class Watched(pcpq.store.state.State):
         def __setattr__(self, name, value):
             super().__setattr__(name, value)
-            if name == "snapshot":
+            if name == "contents":
                 seen.append((len(index), index.search(queries[0], k=3).ids.tolist(), "w0" in index))
 
     index._state.__class__ = Watched

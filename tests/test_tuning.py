@@ -219,7 +219,7 @@ def test_recall_of_lists_that_are_gone_is_forgotten(vectors, queries):
     snapshot = index._state.snapshot
     index.refit().result()
     before = index._state.snapshot.recall
-    index._state.know(snapshot.recall, snapshot.trained)
+    index._state.set_recall_curve(snapshot.recall, snapshot.trained)
     assert index._state.snapshot.recall is before
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import nullcontext
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -29,19 +29,15 @@ from pcpq.search.result import Result
 from pcpq.search.snapshot import Snapshot
 from pcpq.search.statistics import statistics
 from pcpq.search.where import WhereLimits
-from pcpq.segment.encoded_rows import RowsBuilder
 from pcpq.segment.trained import Trained
 from pcpq.segment.training import train, training_rows
 from pcpq.store.backup import back_up
 from pcpq.store.files import Maps
 from pcpq.store.manifest import Manifest
 from pcpq.store.refit import sample_of
-from pcpq.store.state import State
+from pcpq.store.state import Progress, State
 from pcpq.store.store import Store
 from pcpq.tuning.measure import measure_index
-from pcpq.util.threads import available_threads
-
-Progress = Callable[[int, int | None], None]
 
 
 class Index:
@@ -274,7 +270,8 @@ class Index:
         snapshot = state.snapshot
         if len(snapshot) <= FEW:
             raise ValueError(f"{len(snapshot)} vectors are searched exactly; there is nothing to tune")
-        return state.know(measure_index(snapshot, queries, truth, self.seed, threads), snapshot.trained)
+        curve = measure_index(snapshot, queries, truth, self.seed, threads)
+        return state.set_recall_curve(curve, snapshot.trained)
 
     def _measured(self, request: SearchRequest) -> State:
         """The state, with recall measured if this is the first request for a recall."""
@@ -293,7 +290,7 @@ class Index:
         store = Store.create(Path(path).absolute())
         with store.telling_what_is_there():
             try:
-                state.store(store, self._config, adopt=False)
+                store.commit(lambda: state.contents, self._config)
                 store.tidy()
             finally:
                 store.close()
@@ -302,16 +299,23 @@ class Index:
         """Store all changes since the last commit, atomically and durably.
 
         The index must be open with mode "a". Readers see the commit when they open the index or call `refresh`.
-        An exception means that the commit was not made, unless it is a NotDurableError or its notes say
-        otherwise.
+        Additions and removals in other threads continue meanwhile; the next commit stores them. If nothing has
+        changed, nothing is written. An exception means that the commit was not made, unless it is a
+        NotDurableError or its notes say otherwise.
         """
         store = self._writable_store()
         with store.telling_what_is_there():
-            stored = self._fitted().store(store, self._config, adopt=True)
-            if store.manifest is not None:
-                self._committed = store.manifest, stored
-            del stored
+            state, known = self._fitted(), self._committed
+            self._remember(state, *state.commit(store, self._config, None if known is None else known[0]))
+            del known
             store.tidy()  # now that what was committed before is not held any more
+
+    def _remember(self, state: State, manifest: Manifest, snapshot: Snapshot) -> None:
+        """What was committed last, unless another thread has committed more or closed the index meanwhile."""
+        with state.writing:
+            last = self._committed
+            if self._state is state and (last is None or last[0].generation < manifest.generation):
+                self._committed = manifest, snapshot
 
     def backup(self, path: str | os.PathLike[str], *, copy: bool = False) -> None:
         """Copy the last commit to a new directory, while searches and changes continue.
@@ -333,11 +337,18 @@ class Index:
         store = self._store
         if store is None or store.lock is not None:
             raise ValueError("only an index that was opened for reading has anything to refresh from")
-        with self._fitted().writing:
-            manifest, snapshot = store.load()
-            if self._committed is not None and manifest == self._committed[0]:
+        state = self._fitted()
+        with store.loading:
+            known = self._committed
+            if known is not None and store.newest() == known[0]:
                 return False
-            self._show(store, manifest, snapshot)
+            manifest, snapshot = store.load()
+            number = store.loads
+        with state.writing:
+            # Unless it was closed, or another thread or a signal handler went on to a newer one meanwhile.
+            if self._state is state and store.shown < number:
+                self._show(store, manifest, snapshot)
+                store.shown = number
         return True
 
     def verify(self) -> None:
@@ -354,7 +365,8 @@ class Index:
         """
         if self._store is not None:
             self._store.close()
-            self._state = self._committed = None
+            with nullcontext() if self._state is None else self._state.writing:
+                self._state = self._committed = None
 
     def __enter__(self) -> Index:
         return self
@@ -536,19 +548,10 @@ class Index:
         replacing: bool,
         threads: int | None,
         progress: Progress | None,
-        look: Callable[[Float32Array, int], None] | None = None,
     ) -> NDArray[Any]:
-        """Encode vectors batch by batch; they are found when all are done. `look` sees them and their place."""
         state, stream = self._fitted(), Stream.of(vectors)
         self._refuse_readers()
-        with state.writing:
-            trained, builder = state.snapshot.trained, RowsBuilder(stream.length)
-            batches = stream.batches(trained.dimensions, available_threads(threads))
-            for rows, spread in trained.all_rows(batches, threads, look):
-                builder.append(rows, spread)
-                if progress is not None:
-                    progress(builder.count, stream.length)
-            return state.insert(*builder.finish(), ids, attributes, replacing)
+        return state.add(stream, ids, attributes, replacing=replacing, threads=threads, progress=progress)
 
     def _refuse_readers(self) -> None:
         if self._store is not None and self._store.lock is None:
@@ -564,7 +567,7 @@ class Index:
         """What a store holds, which may be another index than before."""
         self._config, self._store, self._maps = manifest.config, store, store.maps
         state = self._state or State(snapshot.trained)
-        state.show(snapshot, manifest.kind, manifest.next_id)
+        state.replace(snapshot, manifest.kind, manifest.next_id)
         self._state, self._committed = state, (manifest, snapshot)
 
 

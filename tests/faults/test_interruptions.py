@@ -160,6 +160,7 @@ class Interruption:
         "index.py",
         "manifest.py",
         "tensors.py",
+        "changes.py",
         "backup.py",
         "durable_files.py",
     )

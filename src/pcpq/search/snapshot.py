@@ -163,10 +163,13 @@ class Snapshot:
 
     def without(self, ids: Any) -> Snapshot:
         """Return the snapshot with some ids removed; missing and repeated ids are ignored."""
-        rows = self.find(ids)
-        if not any((some >= 0).any() for some in rows):
+        return self.without_rows([np.unique(rows[rows >= 0]) for rows in self.find(ids)])
+
+    def without_rows(self, rows: Sequence[NDArray[np.intp]]) -> Snapshot:
+        """Return the snapshot with some rows of every part removed, each given once."""
+        if not any(len(some) for some in rows):
             return self
-        parts = [part.without(np.unique(some[some >= 0])) for part, some in zip(self.parts, rows, strict=True)]
+        parts = [part.without(some) for part, some in zip(self.parts, rows, strict=True)]
         return replace(self, parts=tuple(part for part in parts if part.count))
 
     @property
@@ -187,9 +190,9 @@ class Snapshot:
             return replace(after, parts=rest)
         whole = Part.whole(merged)
         for key, part in segments.items():
-            rows = part.rows_left()
-            removed = rows if key not in now else rows[~now[key].has(rows)]
-            whole = whole.without(merged.find(part.segment.ids[removed]))
+            removed = part.rows_gone(now.get(key))
+            if len(removed):
+                whole = whole.without(merged.find(part.segment.ids[removed]))
         return replace(after, parts=(*rest, whole) if whole.count else rest)
 
 

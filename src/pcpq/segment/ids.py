@@ -93,8 +93,66 @@ def hash_of(string: bytes) -> int:
     return int.from_bytes(blake2b(string, digest_size=8).digest(), "little")
 
 
+@dataclass(frozen=True)
+class GivenIds:
+    """Checked ids of vectors to be added, before the index has chosen integer ids for strings."""
+
+    count: int
+    kind: str
+    given: NDArray[Any] | None  # integers or strings, as given; None: the index counts up
+    names: Names | None  # of string ids
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether the given ids are integers; otherwise the index chooses the integer ids."""
+        return self.given is not None and self.kind == "int"
+
+    def first_number(self, next_number: int) -> int:
+        """Return the first integer id that the index chooses; raise a ValueError if too few are left."""
+        if next_number + self.count > 2**63:
+            hint = "; give ids" if self.given is None else ""
+            raise ValueError(f"no integer ids are left after {next_number - 1}{hint}")
+        return next_number
+
+    def numbers(self, first: int) -> Ids:
+        """Return the (count,) integer ids: the given ones, or those that count up from `first`."""
+        if self.given is not None and self.kind == "int":
+            return self.given
+        # Counted from 0 and shifted: NumPy makes floats of a range that ends at 2^63.
+        return first + np.arange(self.count, dtype=np.int64)
+
+
+def given_ids(ids: Any, count: int, kind: str | None) -> GivenIds:
+    """Return the checked ids of `count` vectors; ids are None to count up.
+
+    `kind` is the kind of ids of the index, None if it has none yet. Raises a ValueError if an id is given twice
+    or is of another kind.
+    """
+    given_kind = "int" if ids is None else kind_of(ids)
+    refuse_other_kind(given_kind, kind)
+    if ids is None:
+        return GivenIds(count, given_kind, None, None)
+    if given_kind == "int":
+        numbers = as_ids(ids, count)
+        refuse_duplicates(numbers)
+        return GivenIds(count, given_kind, numbers, None)
+    strings = as_words(ids, count)
+    seen: set[str] = set()
+    for string in strings:
+        if string in seen:
+            raise ValueError(f"id {string!r} is given twice")
+        seen.add(string)
+    return GivenIds(count, given_kind, np.array(strings, object), Names.of(strings))
+
+
+def refuse_other_kind(given: str, kind: str | None) -> None:
+    """Raise a ValueError if ids are of another kind than those of the index."""
+    if kind is not None and given != kind:
+        raise ValueError(f"ids are {given}, but those of the index are {kind}; an index has one kind")
+
+
 class NewIds(NamedTuple):
-    """Ids of vectors that are added."""
+    """Ids of vectors that are added, with their integer ids."""
 
     given: NDArray[Any]  # integers or strings, as given
     numbers: Ids
@@ -103,28 +161,8 @@ class NewIds(NamedTuple):
 
 
 def new_ids(ids: Any, count: int, kind: str | None, next_number: int) -> NewIds:
-    """Return integer ids for `count` vectors, and their strings if ids are strings.
-
-    `kind` is the kind of ids of the index, None if it has none yet. Without ids, and for strings, numbers count
-    up from `next_number`. Raises a ValueError if an id is given twice or is of another kind.
-    """
-    given_kind = "int" if ids is None else kind_of(ids)
-    if kind is not None and given_kind != kind:
-        raise ValueError(f"ids are {given_kind}, but those of the index are {kind}; an index has one kind")
-    counted = ids is None or given_kind == "str"
-    if counted and next_number + count > 2**63:
-        raise ValueError(
-            f"no integer ids are left after {next_number - 1}" + ("; give ids" if ids is None else "")
-        )
-    # Counted from 0 and shifted: NumPy makes floats of a range that ends at 2^63.
-    numbers = next_number + np.arange(count, dtype=np.int64) if counted else as_ids(ids, count)
-    if given_kind == "int":
-        refuse_duplicates(numbers)
-        return NewIds(numbers, numbers, None, given_kind)
-    strings = as_words(ids, count)
-    seen: set[str] = set()
-    for string in strings:
-        if string in seen:
-            raise ValueError(f"id {string!r} is given twice")
-        seen.add(string)
-    return NewIds(np.array(strings, object), numbers, Names.of(strings), given_kind)
+    """Return the ids of `count` vectors with their integer ids; chosen ones count up from `next_number`."""
+    checked = given_ids(ids, count, kind)
+    first = 0 if checked.are_numbers else checked.first_number(next_number)
+    numbers = checked.numbers(first)
+    return NewIds(numbers if checked.given is None else checked.given, numbers, checked.names, checked.kind)

@@ -47,6 +47,15 @@ class Part:
         rows = np.arange(len(self.segment))
         return rows if self.live is None else rows[self.has(rows)]
 
+    def rows_gone(self, later: Part | None) -> NDArray[np.intp]:
+        """Return the rows that were removed since, given the later part of the same segment; None: all were."""
+        if later is None:
+            return self.rows_left()
+        if later.live is self.live or later.live is None:
+            return np.empty(0, np.intp)
+        before = self.segment.every_row if self.live is None else self.live
+        return self.segment.blocks.chosen_rows(before & ~later.live)
+
     @property
     def everything(self) -> Allowed:
         """All rows that are not removed."""

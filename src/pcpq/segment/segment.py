@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field, fields
 from typing import Any
 from uuid import uuid4
@@ -109,9 +110,9 @@ class Segment:
         }
         return {name: sum(0 if a is None else a.nbytes for a in arrays) for name, arrays in parts.items()}
 
-    @property
+    @once
     def every_row(self) -> NDArray[np.uint32]:
-        """The mask of all rows."""
+        """The mask of all rows, shared and therefore read-only."""
         return self.blocks.mask(np.ones(len(self), bool))
 
     @property
@@ -155,6 +156,17 @@ class Segment:
         rows = self.by_id[np.minimum(places, len(self.ids) - 1)].astype(np.intp)
         return np.where(self.ids[rows] == ids, rows, -1)
 
+    def find_between(self, first: int, last: int) -> NDArray[np.intp]:
+        """Return the rows of all integer ids from `first` to `last`."""
+
+        def number(row: np.int32) -> int:
+            return int(self.ids[row])
+
+        # Not np.searchsorted: it copies the order of all rows, and the writer's lock is held here.
+        start = bisect_left(self.by_id, first, key=number)
+        stop = bisect_right(self.by_id, last, start, key=number)
+        return self.by_id[start:stop].astype(np.intp)
+
     def find_words(self, strings: list[str]) -> NDArray[np.intp]:
         """Return the row of every string id, -1 if there is none."""
         if self.names is None:
@@ -165,7 +177,7 @@ class Segment:
     def rows_with(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
         """Return (n,) whether each row has one of these ids."""
         if self.names is None:
-            refuse_other_kind(ids)
+            refuse_string_filter(ids)
             return np.isin(self.checked_ids, ids)
         found = self.find_words(as_words(ids) if ids.size else [])
         chosen = np.zeros(len(self), bool)
@@ -268,7 +280,7 @@ class Segment:
         return (scores, ids) if found else None
 
 
-def refuse_other_kind(ids: NDArray[Any]) -> None:
+def refuse_string_filter(ids: NDArray[Any]) -> None:
     """Raise a ValueError for a filter by strings in an index whose ids are integers."""
     if ids.size and ids.dtype.kind not in "iu":
         raise ValueError(f"a filter by {kind_of(ids)} does not suit an index whose ids are int")

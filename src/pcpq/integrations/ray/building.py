@@ -16,7 +16,7 @@ import ray
 from numpy.typing import NDArray
 
 from pcpq.building import learn, open_index
-from pcpq.index import Index, Progress, state_of
+from pcpq.index import Index, state_of
 from pcpq.integrations.ray.encoding import Encoded, batch_rows, encode_part
 from pcpq.integrations.ray.merging import (
     Written,
@@ -38,9 +38,10 @@ from pcpq.segment.ids import NewIds, new_ids
 from pcpq.segment.part import Part
 from pcpq.segment.segment import Segment
 from pcpq.segment.trained import Trained
+from pcpq.store.changes import sorted_attributes
 from pcpq.store.serialization import read_segment
-from pcpq.store.state import known_attributes
-from pcpq.store.store import Store
+from pcpq.store.state import Progress
+from pcpq.store.store import Contents, Store
 from pcpq.store.tensors import FileEntry
 from pcpq.tuning.ground_truth import ExactAnswers, TuningQueries
 from pcpq.tuning.measure import measure
@@ -165,7 +166,7 @@ class Build:
             given.numbers[0] == 0 and given.numbers[-1] == n - 1 and bool((np.diff(given.numbers) == 1).all())
         )
         numbers = None if counted else given.numbers
-        known = None if attributes is None else known_attributes(Snapshot(trained), attributes, given.numbers)
+        known = None if attributes is None else sorted_attributes(attributes, given.numbers)
         encoded, exact = self._encode(trained, asked if len(asked) else None, numbers)
         segment, entry = self._merge(trained, encoded, given)
         segment = replace(segment, attributes=known)
@@ -174,7 +175,7 @@ class Build:
             snapshot = replace(snapshot, recall=self._measure(snapshot, asked, exact, given))
         self.store.adopt(segment.name, entry)
         next_id = int(given.numbers.max()) + 1
-        self.store.commit(snapshot, index.config, given.kind, next_id, reopen=False)
+        self.store.commit(lambda: Contents(snapshot, given.kind, next_id), index.config)
         self.store.tidy()
 
     def _gather(self, numbers: NDArray[np.intp] | None) -> FloatArray:
