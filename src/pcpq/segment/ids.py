@@ -95,37 +95,38 @@ def hash_of(string: bytes) -> int:
 
 @dataclass(frozen=True)
 class GivenIds:
-    """Ids for vectors that are to be added, checked; the index has no numbers for them yet."""
+    """Checked ids of vectors to be added, before the index has chosen integer ids for strings."""
 
     count: int
     kind: str
-    given: NDArray[Any] | None  # as users have them; None: they are counted up
+    given: NDArray[Any] | None  # integers or strings, as given; None: the index counts up
     names: Names | None  # of string ids
 
     @property
     def are_numbers(self) -> bool:
-        """Whether ids are the numbers themselves; if not, the index chooses the numbers."""
+        """Whether the given ids are integers; otherwise the index chooses the integer ids."""
         return self.given is not None and self.kind == "int"
 
     def first_number(self, next_number: int) -> int:
-        """The first of the numbers that the index chooses, or a ValueError if there are not enough left."""
+        """Return the first integer id that the index chooses; raise a ValueError if too few are left."""
         if next_number + self.count > 2**63:
             hint = "; give ids" if self.given is None else ""
             raise ValueError(f"no integer ids are left after {next_number - 1}{hint}")
         return next_number
 
     def numbers(self, first: int) -> Ids:
-        """(count,) the ids themselves if they are numbers, or else those that follow `first`."""
+        """Return the (count,) integer ids: the given ones, or those that count up from `first`."""
         if self.given is not None and self.kind == "int":
             return self.given
-        # Counted from 0: NumPy makes floats of a range that ends at 2^63.
+        # Counted from 0 and shifted: NumPy makes floats of a range that ends at 2^63.
         return first + np.arange(self.count, dtype=np.int64)
 
 
 def given_ids(ids: Any, count: int, kind: str | None) -> GivenIds:
-    """Ids for so many vectors, None to count up; a ValueError if one is given twice.
+    """Return the checked ids of `count` vectors; ids are None to count up.
 
-    `kind` is that of the index, None if it has no ids yet.
+    `kind` is the kind of ids of the index, None if it has none yet. Raises a ValueError if an id is given twice
+    or is of another kind.
     """
     given_kind = "int" if ids is None else kind_of(ids)
     refuse_other_kind(given_kind, kind)
@@ -135,23 +136,23 @@ def given_ids(ids: Any, count: int, kind: str | None) -> GivenIds:
         numbers = as_ids(ids, count)
         refuse_duplicates(numbers)
         return GivenIds(count, given_kind, numbers, None)
-    words = as_words(ids, count)
+    strings = as_words(ids, count)
     seen: set[str] = set()
-    for word in words:
-        if word in seen:
-            raise ValueError(f"id {word!r} is given twice")
-        seen.add(word)
-    return GivenIds(count, given_kind, np.array(words, object), Names.of(words))
+    for string in strings:
+        if string in seen:
+            raise ValueError(f"id {string!r} is given twice")
+        seen.add(string)
+    return GivenIds(count, given_kind, np.array(strings, object), Names.of(strings))
 
 
 def refuse_other_kind(given: str, kind: str | None) -> None:
-    """A ValueError unless ids are of the kind that the index has, if it has one."""
+    """Raise a ValueError if ids are of another kind than those of the index."""
     if kind is not None and given != kind:
         raise ValueError(f"ids are {given}, but those of the index are {kind}; an index has one kind")
 
 
 class NewIds(NamedTuple):
-    """Ids of vectors that are added."""
+    """Ids of vectors that are added, with their integer ids."""
 
     given: NDArray[Any]  # integers or strings, as given
     numbers: Ids
@@ -160,7 +161,7 @@ class NewIds(NamedTuple):
 
 
 def new_ids(ids: Any, count: int, kind: str | None, next_number: int) -> NewIds:
-    """Return ids of `count` vectors and their numbers; chosen numbers count up from `next_number`."""
+    """Return the ids of `count` vectors with their integer ids; chosen ones count up from `next_number`."""
     checked = given_ids(ids, count, kind)
     first = 0 if checked.are_numbers else checked.first_number(next_number)
     numbers = checked.numbers(first)

@@ -76,7 +76,7 @@ class Blocks:
         return places // BLOCK, np.uint32(1) << (places % BLOCK).astype(np.uint32)
 
     def chosen_rows(self, mask: NDArray[np.uint32]) -> NDArray[np.intp]:
-        """The rows of such a mask, ascending; quick if they are few."""
+        """Return the rows of a mask, ascending; fast if they are few."""
         words = np.flatnonzero(mask)
         bits = np.unpackbits(mask[words].view(np.uint8), bitorder="little").reshape(-1, BLOCK)
         word, bit = np.nonzero(bits)

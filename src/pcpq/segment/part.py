@@ -48,7 +48,7 @@ class Part:
         return rows if self.live is None else rows[self.has(rows)]
 
     def rows_gone(self, later: Part | None) -> NDArray[np.intp]:
-        """The rows that are not there any more in a later part of the same segment; None: none is."""
+        """Return the rows that were removed since, given the later part of the same segment; None: all were."""
         if later is None:
             return self.rows_left()
         if later.live is self.live or later.live is None:

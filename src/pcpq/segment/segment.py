@@ -112,7 +112,7 @@ class Segment:
 
     @once
     def every_row(self) -> NDArray[np.uint32]:
-        """The mask of all rows; not to be changed."""
+        """The mask of all rows, shared and therefore read-only."""
         return self.blocks.mask(np.ones(len(self), bool))
 
     @property
@@ -157,12 +157,12 @@ class Segment:
         return np.where(self.ids[rows] == ids, rows, -1)
 
     def find_between(self, first: int, last: int) -> NDArray[np.intp]:
-        """Return the rows of all numbers from `first` to `last`."""
+        """Return the rows of all integer ids from `first` to `last`."""
 
         def number(row: np.int32) -> int:
             return int(self.ids[row])
 
-        # Not np.searchsorted, which copies the order of all rows: the writer's lock is held.
+        # Not np.searchsorted: it copies the order of all rows, and the writer's lock is held here.
         start = bisect_left(self.by_id, first, key=number)
         stop = bisect_right(self.by_id, last, start, key=number)
         return self.by_id[start:stop].astype(np.intp)
