@@ -34,7 +34,7 @@ def exact_answers(index: pcpq.Index, base: np.ndarray, queries: np.ndarray) -> T
     """Return the ground truth: the best hundred vectors of each query."""
     tuning_queries = TuningQueries(queries, np.full(len(queries), -1), "given")
     answers = ExactAnswers(index._state.snapshot.trained, tuning_queries)
-    answers.look(base, 0)
+    answers.observe(base, 0)
     return answers.truth()
 
 
@@ -72,8 +72,8 @@ def cost(base: np.ndarray, metric: str) -> dict[str, float]:
 
         return measured
 
-    original = (ExactAnswers.look, ExactAnswers.truth, opening.measure)
-    ExactAnswers.look, ExactAnswers.truth, opening.measure = map(timed, original)  # type: ignore[method-assign]
+    original = (ExactAnswers.observe, ExactAnswers.truth, opening.measure)
+    ExactAnswers.observe, ExactAnswers.truth, opening.measure = map(timed, original)  # type: ignore[method-assign]
     times = []
     try:
         for _ in range(ROUNDS):
@@ -82,7 +82,7 @@ def cost(base: np.ndarray, metric: str) -> dict[str, float]:
             pcpq.build(base, metric=metric)
             times.append((time.perf_counter() - start, spent[0]))
     finally:
-        ExactAnswers.look, ExactAnswers.truth, opening.measure = original  # type: ignore[method-assign]
+        ExactAnswers.observe, ExactAnswers.truth, opening.measure = original  # type: ignore[method-assign]
     whole, tuning = min(times)
     return {
         "build": round(whole - tuning, 2),

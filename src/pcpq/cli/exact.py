@@ -78,7 +78,7 @@ def exam_by_file(index: Index, snapshot: Snapshot, queries: Float32Array | None,
     by_bytes = {row.tobytes(): number for number, row in enumerate(sample.vectors.astype(np.float32))}
     firsts = sample.vectors[:, 0].astype(np.float32)
     for batch in batches_of(file):
-        exact.look(batch, first)
+        exact.observe(batch, first)
         if queries is not None:
             for row in np.flatnonzero(np.isin(batch[:, 0], firsts)):
                 number = by_bytes.get(batch[row].tobytes())

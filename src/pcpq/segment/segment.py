@@ -91,10 +91,10 @@ class Segment:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickle, without lazy attributes."""
-        self.trust()
+        self.verify()
         return {part.name: getattr(self, part.name) for part in fields(self)} | {"guard": None}
 
-    def trust(self) -> None:
+    def verify(self) -> None:
         """Verify the checksums of all arrays that were read from a file."""
         if self.guard is not None:
             self.guard.everything()
@@ -123,7 +123,7 @@ class Segment:
 
     def rows(self) -> Rows:
         """Return all rows with unpacked codes, in list order."""
-        self.trust()
+        self.verify()
         codes, biases = self.trained.codebooks.unpack(self.blocks, self.packed)
         self._check_codes(codes)
         corrections = (self.gains, self.biases, self.kept, self.units, self.ids)
@@ -135,7 +135,7 @@ class Segment:
             if self.guard is not None:
                 self.guard.rows(rows)
             return read_rows(self.kept[rows], None if self.units is None else self.units[rows])
-        self.trust()
+        self.verify()
         books = self.trained.codebooks
         codes, _ = books.unpack(self.blocks, self.packed)
         self._check_codes(codes[rows])
@@ -220,7 +220,7 @@ class Segment:
         lists = (centers, partition.spreads, partition.offsets, largest, largest_offset, shapes, *places)
 
         if self.packed.scales is not None and trained.codebooks.model.vector_levels is not None:
-            self.trust()  # scales are looked up here and now
+            self.verify()  # scales are looked up here and now
         bias = (trained.bias_low, trained.bias_step, not trained.euclidean)
         codes = trained.codebooks.arguments(self.packed, self.lists, self.spread.reach, bias)
 

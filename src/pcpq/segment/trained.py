@@ -145,11 +145,11 @@ class Trained:
         self,
         batches: Iterable[FloatArray],
         threads: int | None,
-        look: Callable[[Float32Array, int], None] | None = None,
+        observe: Callable[[Float32Array, int], None] | None = None,
     ) -> Iterator[tuple[Rows, Spread]]:
         """Yield batches as encoded rows and statistics, one batch per thread.
 
-        `look` is called first with each batch in working units and the number of its first row.
+        `observe` is called first with each batch in working units and the number of its first row.
         """
 
         def working() -> Iterator[Float32Array]:
@@ -157,8 +157,8 @@ class Trained:
             for batch in batches:
                 rows = self.working(batch, first)
                 del batch  # free its memory before the next batch is read
-                if look is not None:
-                    look(rows, first)
+                if observe is not None:
+                    observe(rows, first)
                 yield rows
                 first += len(rows)
 

@@ -162,11 +162,11 @@ class ExactAnswers:
         """
         return rows - self.trained.partition.middle if self.trained.euclidean else rows
 
-    def look(self, vectors: FloatArray, first: int) -> None:
+    def observe(self, vectors: FloatArray, first: int) -> None:
         """Compare vectors, as they were given, with all queries; rows are numbered from `first` on."""
-        self.look_at_rows(self.trained.working(vectors, first), first)
+        self.observe_rows(self.trained.working(vectors, first), first)
 
-    def look_at_rows(self, rows: Float32Array, first: int) -> None:
+    def observe_rows(self, rows: Float32Array, first: int) -> None:
         """Compare rows in working units with all queries; rows are numbered from `first` on."""
         for part in slices(len(rows), ROWS_TOGETHER):
             self.compare(rows[part], np.arange(first + part.start, first + part.stop))

@@ -38,9 +38,8 @@ from pcpq.segment.ids import NewIds, new_ids
 from pcpq.segment.part import Part
 from pcpq.segment.segment import Segment
 from pcpq.segment.trained import Trained
-from pcpq.store.changes import sorted_attributes
+from pcpq.store.changes import Progress, sorted_attributes
 from pcpq.store.serialization import read_segment
-from pcpq.store.state import Progress
 from pcpq.store.store import Contents, Store
 from pcpq.store.tensors import FileEntry
 from pcpq.tuning.ground_truth import ExactAnswers, TuningQueries
