@@ -116,7 +116,7 @@ def staged(vectors: np.ndarray, queries: np.ndarray, metric: str) -> Run:
     exact, builder = ExactAnswers(trained, tuning_queries), RowsBuilder(len(vectors))
     for batch in stream.batches(trained.dimensions, 1):
         start = clock()
-        exact.look(batch, builder.count)
+        exact.observe(batch, builder.count)
         start = timed("exact", start)
         builder.append(*trained.rows(batch, builder.count, 1))
         timed("encode", start)
