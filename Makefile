@@ -22,7 +22,7 @@ export PIP_CONSTRAINT := $(LOCK)
 export PIP_BUILD_CONSTRAINT := $(LOCK)
 endif
 SOURCES = pyproject.toml CMakeLists.txt $(shell find src cpp -type f -not -name '*.pyc')
-CPP = $(wildcard cpp/*.cpp cpp/*.h cpp/*.inl)
+CPP = $(wildcard cpp/*/*.cpp cpp/*/*.h cpp/*/*.inl tests/native/*.cpp tests/native/*.h)
 SANITIZED = build/sanitized
 WORKERS = -n auto --maxprocesses 4
 KERNEL_TESTS = tests/test_kernels.py tests/test_clustering.py tests/test_encoder.py tests/test_scorer.py \

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 // What a level answers, byte by byte. Levels need not agree on which NaN they mean.
 class Record {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "cases.h"
-#include "codebook.h"
+#include "training/codebook.h"
 
 using namespace pcpq;
 

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "cases.h"
-#include "checksum.h"
+#include "search/checksum.h"
 
 using namespace pcpq;
 

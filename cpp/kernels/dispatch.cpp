@@ -2,7 +2,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 #ifdef _WIN32
 #define WIN32_LEAN_AND_MEAN

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "boundary.h"
-#include "checksum.h"
+#include "bindings/arrays.h"
+#include "search/checksum.h"
 
 namespace pcpq {
 

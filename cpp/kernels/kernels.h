@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "search.h"
+#include "search/search.h"
 
 namespace pcpq {
 

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "bind_checksum.h"
-#include "boundary.h"
-#include "search.h"
+#include "bindings/arrays.h"
+#include "bindings/checksum.h"
+#include "search/search.h"
 
 using namespace nb::literals;
 

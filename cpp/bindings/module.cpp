@@ -12,12 +12,12 @@
 #include <malloc.h>
 #endif
 
-#include "boundary.h"
-#include "codebook.h"
-#include "kernels.h"
-#include "recall.h"
-#include "scoring.h"
-#include "training.h"
+#include "bindings/arrays.h"
+#include "kernels/kernels.h"
+#include "search/recall.h"
+#include "training/codebook.h"
+#include "training/scoring.h"
+#include "training/training.h"
 
 using namespace nb::literals;
 using namespace pcpq;

@@ -1,4 +1,4 @@
-#include "scoring.h"
+#include "training/scoring.h"
 
 #include <vector>
 

@@ -1,7 +1,7 @@
-#include "bytes_neon.h"
-#include "simd_neon.h"
+#include "simd/bytes_neon.h"
+#include "simd/simd_neon.h"
 // after the SIMD types that it is written in:
-#include "kernels.inl"
+#include "kernels/kernels.inl"
 
 namespace pcpq {
 

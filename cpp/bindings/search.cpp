@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "bind_checksum.h"
-#include "boundary.h"
-#include "rows.h"
-#include "search.h"
+#include "bindings/arrays.h"
+#include "bindings/checksum.h"
+#include "search/rows.h"
+#include "search/search.h"
 
 using namespace nb::literals;
 

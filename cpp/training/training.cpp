@@ -1,11 +1,11 @@
-#include "training.h"
+#include "training/training.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 namespace pcpq {
 namespace {

@@ -1,7 +1,7 @@
 // All loops of a SIMD level, and the table that offers them. A level's file includes its SIMD types, then this.
 
-#include "half.h"
-#include "kernels.h"
+#include "kernels/half.h"
+#include "kernels/kernels.h"
 
 namespace pcpq {
 namespace {
@@ -12,14 +12,14 @@ inline float larger(float a, float b) {
 
 }  // namespace
 
-#include "best_code.inl"
-#include "coarse.inl"
-#include "encode.inl"
-#include "rescore.inl"
-#include "scan.inl"
-#include "seeding.inl"
-#include "tables.inl"
-#include "threshold.inl"
+#include "kernels/best_code.inl"
+#include "kernels/coarse.inl"
+#include "kernels/encode.inl"
+#include "kernels/rescore.inl"
+#include "kernels/scan.inl"
+#include "kernels/seeding.inl"
+#include "kernels/tables.inl"
+#include "kernels/threshold.inl"
 
 namespace {
 

@@ -1,7 +1,7 @@
-#include "bytes_avx2.h"
-#include "simd_avx2.h"
+#include "simd/bytes_avx2.h"
+#include "simd/simd_avx2.h"
 // after the SIMD types that it is written in:
-#include "kernels.inl"
+#include "kernels/kernels.inl"
 
 namespace pcpq {
 

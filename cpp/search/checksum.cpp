@@ -1,10 +1,10 @@
-#include "checksum.h"
+#include "search/checksum.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-#include "search.h"
+#include "search/search.h"
 
 #if defined(__x86_64__) && !defined(_MSC_VER)
 #include <nmmintrin.h>

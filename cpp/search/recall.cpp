@@ -1,4 +1,4 @@
-#include "recall.h"
+#include "search/recall.h"
 
 #include <algorithm>
 #include <limits>

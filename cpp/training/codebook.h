@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 namespace pcpq {
 

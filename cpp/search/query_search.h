@@ -10,11 +10,11 @@
 #include <span>
 #include <vector>
 
-#include "checksum.h"
-#include "half.h"
-#include "kernels.h"
-#include "rows.h"
-#include "search.h"
+#include "kernels/half.h"
+#include "kernels/kernels.h"
+#include "search/checksum.h"
+#include "search/rows.h"
+#include "search/search.h"
 
 namespace pcpq {
 namespace {

@@ -1,13 +1,13 @@
 // A search: lists by their centers, rows by their codes, candidates by their vectors. The loops that matter are
 // in the SIMD levels; here is what happens when.
-#include "search.h"
+#include "search/search.h"
 
 #include <algorithm>
 #include <chrono>
 #include <vector>
 
-#include "kernels.h"
-#include "query_search.h"
+#include "kernels/kernels.h"
+#include "search/query_search.h"
 
 namespace pcpq {
 namespace {

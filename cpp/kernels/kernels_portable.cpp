@@ -1,7 +1,7 @@
-#include "bytes_portable.h"
-#include "simd_portable.h"
+#include "simd/bytes_portable.h"
+#include "simd/simd_portable.h"
 // after the SIMD types that it is written in:
-#include "kernels.inl"
+#include "kernels/kernels.inl"
 
 namespace pcpq {
 

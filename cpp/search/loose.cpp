@@ -1,7 +1,7 @@
 // Codes with more than 16 centers or scales a section, or exact scales: read one number at a time.
 #include <algorithm>
 
-#include "search.h"
+#include "search/search.h"
 
 namespace pcpq {
 

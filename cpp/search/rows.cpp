@@ -1,4 +1,4 @@
-#include "rows.h"
+#include "search/rows.h"
 
 #include <algorithm>
 #include <cmath>
