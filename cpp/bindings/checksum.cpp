@@ -1,14 +1,17 @@
-// The native boundary of checksums.
+// Bindings of checksums.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bindings/arrays.h"
 #include "bindings/checksum.h"
-#include "search/search.h"
+#include "kernels/index_arrays.h"
+#include "search/checksum.h"
 
 using namespace nb::literals;
 
@@ -16,7 +19,7 @@ namespace pcpq {
 
 GuardedArrays::GuardedArrays(std::string file, Array<const int64_t, 1> rows, Array<const int64_t, 1> places,
                              std::vector<Array<const uint8_t, 2>> by_block, std::vector<Array<const uint8_t, 2>> by_row,
-                             Array<const uint8_t, 2> kept, int64_t rows_a_page, Array<const uint32_t, 1> list_checks,
+                             Array<const uint8_t, 2> kept, int64_t rows_per_page, Array<const uint32_t, 1> list_checks,
                              Array<const uint32_t, 1> page_checks)
     : rows_(std::move(rows)),
       places_(std::move(places)),
@@ -25,9 +28,9 @@ GuardedArrays::GuardedArrays(std::string file, Array<const int64_t, 1> rows, Arr
       kept_(std::move(kept)),
       list_checks_(std::move(list_checks)),
       page_checks_(std::move(page_checks)),
-      guard_(arrays(std::move(file), rows_a_page)) {}
+      guard_(arrays(std::move(file), rows_per_page)) {}
 
-Guard::Arrays GuardedArrays::arrays(std::string file, int64_t rows_a_page) const {
+Guard::Arrays GuardedArrays::arrays(std::string file, int64_t rows_per_page) const {
     const auto n_lists = static_cast<int64_t>(rows_.shape(0)) - 1;
     require(n_lists > 0 && places_.shape(0) == rows_.shape(0), "the arrays of lists do not match");
     for (const auto& starts : {rows_, places_}) {
@@ -45,21 +48,21 @@ Guard::Arrays GuardedArrays::arrays(std::string file, int64_t rows_a_page) const
         }
         return columns;
     };
-    require(rows_a_page > 0 && static_cast<int64_t>(kept_.shape(0)) == n, "kept rows have the wrong shape");
+    require(rows_per_page > 0 && static_cast<int64_t>(kept_.shape(0)) == n, "kept rows have the wrong shape");
     require(static_cast<int64_t>(list_checks_.shape(0)) == n_lists &&
-                static_cast<int64_t>(page_checks_.shape(0)) == (n + rows_a_page - 1) / rows_a_page,
+                static_cast<int64_t>(page_checks_.shape(0)) == (n + rows_per_page - 1) / rows_per_page,
             "checksums have the wrong shape");
-    return {std::move(file),
-            n_lists,
-            rows_.data(),
-            places_.data(),
-            columns(by_block_, n_blocks),
-            columns(by_row_, n),
-            list_checks_.data(),
-            {kept_.data(), static_cast<int64_t>(kept_.shape(1))},
-            n,
-            rows_a_page,
-            page_checks_.data()};
+    return {.file = std::move(file),
+            .n_lists = n_lists,
+            .rows = rows_.data(),
+            .places = places_.data(),
+            .by_block = columns(by_block_, n_blocks),
+            .by_row = columns(by_row_, n),
+            .list_checks = list_checks_.data(),
+            .kept = {kept_.data(), static_cast<int64_t>(kept_.shape(1))},
+            .n_rows = n,
+            .rows_per_page = rows_per_page,
+            .page_checks = page_checks_.data()};
 }
 
 void bind_checksum(nb::module_& m) {
@@ -72,13 +75,13 @@ void bind_checksum(nb::module_& m) {
             return by_tables ? crc32c_by_tables(before, bytes.data(), count) : crc32c(before, bytes.data(), count);
         },
         "bytes"_a.noconvert(), "before"_a = 0, "by_tables"_a = false,
-        "CRC-32C of bytes, going on from that of those before them.");
-    nb::class_<GuardedArrays>(m, "Guard", "Arrays of a segment with their checksums; every part is checked once.")
+        "CRC-32C of bytes that follow others, whose own is `before`.");
+    nb::class_<GuardedArrays>(m, "Guard", "Arrays of a segment with their checksums; every part is verified once.")
         .def(nb::init<std::string, Array<const int64_t, 1>, Array<const int64_t, 1>,
                       std::vector<Array<const uint8_t, 2>>, std::vector<Array<const uint8_t, 2>>,
                       Array<const uint8_t, 2>, int64_t, Array<const uint32_t, 1>, Array<const uint32_t, 1>>(),
-             "file"_a, "rows"_a, "places"_a, "by_block"_a, "by_row"_a, "kept"_a, "rows_a_page"_a, "list_checks"_a,
-             "page_checks"_a)
+             nb::kw_only(), "file"_a, "rows"_a, "places"_a, "by_block"_a, "by_row"_a, "kept"_a, "rows_per_page"_a,
+             "list_checks"_a, "page_checks"_a)
         .def(
             "check_rows",
             [](const GuardedArrays& arrays, Array<const int64_t, 1> rows) {
@@ -88,14 +91,14 @@ void bind_checksum(nb::module_& m) {
                     arrays.guard().check_row(rows.data()[i]);
                 }
             },
-            "rows"_a.noconvert(), "FormatError unless rows and their lists are as they were written.")
+            "rows"_a.noconvert(), "Raise FormatError unless rows and their lists are as they were written.")
         .def(
             "check_all",
             [](const GuardedArrays& arrays) {
                 nb::gil_scoped_release unlocked;
                 arrays.guard().check_all();
             },
-            "FormatError unless everything is as it was written.")
+            "Raise FormatError unless everything is as it was written.")
         .def(
             "compute",
             [](const GuardedArrays& arrays, Array<uint32_t, 1> out_lists, Array<uint32_t, 1> out_pages) {

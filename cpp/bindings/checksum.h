@@ -1,6 +1,8 @@
-// A guard that holds on to the Python arrays it looks at.
+// A guard that keeps the Python arrays it verifies alive.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,7 +15,7 @@ class GuardedArrays {
 public:
     GuardedArrays(std::string file, Array<const int64_t, 1> rows, Array<const int64_t, 1> places,
                   std::vector<Array<const uint8_t, 2>> by_block, std::vector<Array<const uint8_t, 2>> by_row,
-                  Array<const uint8_t, 2> kept, int64_t rows_a_page, Array<const uint32_t, 1> list_checks,
+                  Array<const uint8_t, 2> kept, int64_t rows_per_page, Array<const uint32_t, 1> list_checks,
                   Array<const uint32_t, 1> page_checks);
 
     const Guard& guard() const { return guard_; }
@@ -28,7 +30,7 @@ private:
     Array<const uint32_t, 1> list_checks_, page_checks_;
     Guard guard_;
 
-    Guard::Arrays arrays(std::string file, int64_t rows_a_page) const;
+    Guard::Arrays arrays(std::string file, int64_t rows_per_page) const;
 };
 
 }  // namespace pcpq

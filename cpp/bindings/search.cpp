@@ -1,29 +1,28 @@
-// The native boundary of search: arrays in, shapes checked, one call a batch of queries.
+// Bindings of search: the arrays of an index, checked once, and one call per batch of queries.
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
-#include <vector>
 
 #include "bindings/arrays.h"
 #include "bindings/checksum.h"
+#include "kernels/index_arrays.h"
+#include "search/checksum.h"
+#include "search/recall.h"
 #include "search/rows.h"
 #include "search/search.h"
+#include "search/units.h"
 
 using namespace nb::literals;
 
 namespace pcpq {
 namespace {
-
-template <class T>
-using Rows = Array<const T, 1>;
-
-// Lengths that neither vanish nor overflow when they are multiplied.
-constexpr double kSmallestHandy = 1e-9, kLargestHandy = 1e9;
 
 Keep keep_named(const std::string& name) {
     if (name == "none") return Keep::none;
@@ -37,255 +36,405 @@ Keep keep_named(const std::string& name) {
 Coding coding_named(const std::string& name) {
     if (name == "plain") return Coding::plain;
     if (name == "scaled") return Coding::scaled;
-    if (name == "loose") return Coding::loose;
+    if (name == "unpacked") return Coding::unpacked;
     throw nb::value_error(("unknown coding " + name).c_str());
 }
 
-// Arrays of an index, in the order of `Snapshot.searcher`.
-using CoarseArrays =
-    std::tuple<Array<const int8_t, 4>, Array<const uint16_t, 3>, float, float, Maybe<const float, 2>, Rows<float>>;
-using ListArrays = std::tuple<CoarseArrays, Rows<float>, Rows<float>, float, float, Array<const float, 2>,
-                              Rows<int64_t>, Rows<int64_t>>;
-using CodeArrays =
-    std::tuple<std::string, Array<const uint8_t, 2>, Array<const float, 4>, Maybe<const float, 3>,
-               Maybe<const int8_t, 3>, Maybe<const float, 2>, float, float, float, float, bool, Maybe<const uint8_t, 2>,
-               Maybe<const float, 2>, Maybe<const float, 1>, Maybe<const uint8_t, 1>>;
-using TurnArrays = std::tuple<Maybe<const float, 2>, Maybe<const int64_t, 1>>;
-using KeptArrays = std::tuple<std::string, Array<const uint8_t, 2>, Maybe<const float, 1>, bool,
-                              Maybe<const uint16_t, 1>, Maybe<const float, 1>, Rows<int64_t>>;
+// The arrays behind the structs of kernels/index_arrays.h, which say what they hold. They keep the Python arrays alive.
+struct ListArrays {
+    Array<const int8_t, 4> coarse;
+    Array<const uint16_t, 3> starts;
+    float unit, longest_query;
+    Maybe<const float, 2> centroids;
+    Array<const float, 1> mean, spreads, offsets;
+    float largest_base, largest_offset;
+    Array<const float, 2> shapes;  // (3, L)  energies, bias_means, bias_variances
+    Array<const int64_t, 1> rows, places;
 
-Lists lists_from(const ListArrays& arrays, size_t dimensions) {
-    const auto& [coarse_arrays, spreads, offsets, largest_base, largest_offset, shapes, rows, places] = arrays;
-    const auto& [coarse, starts, unit, longest_query, centers, middle] = coarse_arrays;
-    const size_t n = spreads.shape(0), groups = (n + 7) / 8;
-    require(n > 0 && offsets.shape(0) == n && rows.shape(0) == n + 1 && places.shape(0) == n + 1,
-            "the arrays of lists do not match");
-    require(shapes.shape(0) == 3 && shapes.shape(1) == n, "the shapes of lists have the wrong shape");
-    require(coarse.shape(0) == groups && coarse.shape(1) == (dimensions + 3) / 4 && coarse.shape(2) == 8 &&
-                coarse.shape(3) == 4 && starts.shape(0) == groups && starts.shape(1) == 8 && starts.shape(2) == 2,
-            "coarse centers have the wrong shape");
-    require((!centers || (centers->shape(0) == n && centers->shape(1) == dimensions)) && middle.shape(0) == dimensions,
-            "the centers of lists have the wrong shape");
-    return {static_cast<int64_t>(n),
-            static_cast<int64_t>(dimensions),
-            coarse.data(),
-            starts.data(),
-            unit,
-            longest_query,
-            data_or_null(centers),
-            middle.data(),
-            spreads.data(),
-            offsets.data(),
-            largest_base,
-            largest_offset,
-            *std::max_element(spreads.data(), spreads.data() + n),
-            shapes.data(),
-            shapes.data() + n,
-            shapes.data() + 2 * n,
-            rows.data(),
-            places.data()};
-}
-
-Packed packed_from(const CodeArrays& arrays, const Lists& lists) {
-    const auto& [name, blocks, centers, scales, steps, step_units, largest_step, reach, low, step, by_length,
-                 loose_scales, loose_alphas, loose_factors, loose_biases] = arrays;
-    const Coding coding = coding_named(name);
-    const size_t books = centers.shape(0), m = centers.shape(1), pairs = (m + 1) / 2;
-    const auto n_rows = static_cast<size_t>(lists.rows[lists.count]);
-    require(books == 1 || books == static_cast<size_t>(lists.count), "centers have the wrong shape");
-    require(!scales || (scales->shape(0) == books && scales->shape(1) == m), "scales have the wrong shape");
-    Packed packed{coding,
-                  static_cast<int64_t>(m),
-                  static_cast<int64_t>(centers.shape(2)),
-                  books > 1,
-                  static_cast<int64_t>(blocks.shape(1)),
-                  blocks.data(),
-                  static_cast<int64_t>(centers.shape(3)),
-                  centers.data(),
-                  scales ? static_cast<int64_t>(scales->shape(2)) : 0,
-                  data_or_null(scales),
-                  data_or_null(steps),
-                  data_or_null(step_units),
-                  largest_step,
-                  reach,
-                  low,
-                  step,
-                  by_length,
-                  data_or_null(loose_scales),
-                  data_or_null(loose_alphas),
-                  data_or_null(loose_factors),
-                  data_or_null(loose_biases)};
-    if (coding == Coding::loose) {
-        require(blocks.shape(0) == n_rows && (blocks.shape(1) == m || blocks.shape(1) == 2 * m),
-                "loose codes have the wrong shape");
-        require(loose_biases && loose_biases->shape(0) == n_rows, "loose biases have the wrong shape");
-        require(!loose_scales || (scales && loose_scales->shape(0) == n_rows && loose_scales->shape(1) == m),
-                "loose scales have the wrong shape");
-        require(!loose_alphas || (loose_alphas->shape(0) == n_rows && loose_alphas->shape(1) == m),
-                "loose alphas have the wrong shape");
-        require(!loose_factors || loose_factors->shape(0) == n_rows, "loose factors have the wrong shape");
-        return packed;
+    Lists checked() const {
+        const size_t n = spreads.shape(0), d = mean.shape(0), groups = (n + 7) / 8;
+        require(n > 0 && has_shape(offsets, n) && has_shape(rows, n + 1) && has_shape(places, n + 1),
+                "the arrays of lists do not match");
+        require(has_shape(shapes, 3, n), "the shapes of lists have the wrong shape");
+        require(has_shape(coarse, groups, (d + 3) / 4, 8, 4) && has_shape(starts, groups, 8, 2),
+                "coarse centroids have the wrong shape");
+        require(!centroids || has_shape(*centroids, n, d), "the centroids of lists have the wrong shape");
+        require(rows.data()[n] <= INT32_MAX, "a segment has more rows than 32 bits can number");
+        return {.count = static_cast<int64_t>(n),
+                .dimensions = static_cast<int64_t>(d),
+                .coarse = coarse.data(),
+                .starts = starts.data(),
+                .unit = unit,
+                .longest_query = longest_query,
+                .centroids = data_or_null(centroids),
+                .mean = mean.data(),
+                .spreads = spreads.data(),
+                .offsets = offsets.data(),
+                .largest_base = largest_base,
+                .largest_offset = largest_offset,
+                .largest_spread = *std::max_element(spreads.data(), spreads.data() + n),
+                .energies = shapes.data(),
+                .bias_means = shapes.data() + n,
+                .bias_variances = shapes.data() + 2 * n,
+                .rows = rows.data(),
+                .places = places.data()};
     }
-    const bool scaled = coding == Coding::scaled;
-    require(centers.shape(3) == 16, "centers have the wrong shape");
-    require(!scaled || (scales && scales->shape(2) == 16 && steps && steps->shape(0) == books &&
-                        steps->shape(1) == 2 * pairs && steps->shape(2) == 16 && step_units &&
-                        step_units->shape(0) == books && step_units->shape(1) == m),
-            "scales have the wrong shape");
-    require(static_cast<int64_t>(blocks.shape(0)) == lists.n_blocks() &&
-                blocks.shape(1) == (scaled ? pairs * 64 + 96 : static_cast<size_t>(table_sections(packed)) * 16),
-            "blocks have the wrong shape");
-    return packed;
-}
+};
 
-Kept kept_from(const KeptArrays& arrays, size_t dimensions) {
-    const auto& [name, rows, units, euclidean, gains, biases, ids] = arrays;
-    const Keep keep = keep_named(name);
-    const size_t n = ids.shape(0);
-    require(keep == Keep::none || (rows.shape(0) == n && rows.shape(1) == dimensions * bytes_of(keep)),
-            "kept rows have the wrong shape");
-    require((keep != Keep::int8 && keep != Keep::int16) || (units && units->shape(0) == n), "kept rows lack units");
-    require(!gains || gains->shape(0) == n, "gains have the wrong shape");
-    require(!biases || biases->shape(0) == n, "biases have the wrong shape");
-    return {keep, rows.data(), data_or_null(units), euclidean, data_or_null(gains), data_or_null(biases), ids.data()};
-}
+struct CodeArrays {
+    std::string coding;
+    Array<const uint8_t, 2> blocks;
+    Array<const float, 4> codewords;  // (B, m, D, k)  of one codebook, or of one per list
+    Maybe<const float, 3> scales;
+    Maybe<const int8_t, 3> steps;
+    Maybe<const float, 2> step_units;
+    float largest_step, reach, bias_low, bias_step;
+    bool bias_by_length;
+    Maybe<const uint8_t, 2> unpacked_scales;
+    Maybe<const float, 2> unpacked_alphas;
+    Maybe<const float, 1> unpacked_factors;
+    Maybe<const uint8_t, 1> unpacked_biases;
 
-Turn turn_from(const TurnArrays& arrays, size_t dimensions, const Packed& packed) {
-    const auto& [matrix, places] = arrays;
-    require(!matrix || (matrix->shape(0) == dimensions && matrix->shape(1) == dimensions),
-            "the rotation has the wrong shape");
-    const int64_t all = packed.sections * packed.section_size;
-    require(places ? places->shape(0) == dimensions : all == static_cast<int64_t>(dimensions),
-            "the places of coordinates have the wrong shape");
-    if (places)
-        for (size_t i = 0; i < dimensions; i++)
-            require(places->data()[i] >= 0 && places->data()[i] < all, "a coordinate has no place");
-    return {data_or_null(matrix), data_or_null(places)};
-}
+    Codes checked(const Lists& lists) const {
+        const size_t codebooks = codewords.shape(0), m = codewords.shape(1), pairs = (m + 1) / 2;
+        const auto n_rows = static_cast<size_t>(lists.rows[lists.count]);
+        require(codebooks == 1 || codebooks == static_cast<size_t>(lists.count), "codewords have the wrong shape");
+        require(!scales || (scales->shape(0) == codebooks && scales->shape(1) == m), "scales have the wrong shape");
+        const Codes codes{.coding = coding_named(coding),
+                          .sections = static_cast<int64_t>(m),
+                          .section_size = static_cast<int64_t>(codewords.shape(2)),
+                          .per_list = codebooks > 1,
+                          .block_bytes = static_cast<int64_t>(blocks.shape(1)),
+                          .blocks = blocks.data(),
+                          .n_codewords = static_cast<int64_t>(codewords.shape(3)),
+                          .codewords = codewords.data(),
+                          .n_scales = scales ? static_cast<int64_t>(scales->shape(2)) : 0,
+                          .scales = data_or_null(scales),
+                          .steps = data_or_null(steps),
+                          .step_units = data_or_null(step_units),
+                          .largest_step = largest_step,
+                          .reach = reach,
+                          .bias_low = bias_low,
+                          .bias_step = bias_step,
+                          .bias_by_length = bias_by_length,
+                          .unpacked_scales = data_or_null(unpacked_scales),
+                          .unpacked_alphas = data_or_null(unpacked_alphas),
+                          .unpacked_factors = data_or_null(unpacked_factors),
+                          .unpacked_biases = data_or_null(unpacked_biases)};
+        if (codes.coding == Coding::unpacked) {
+            require(has_shape(blocks, n_rows, m) || has_shape(blocks, n_rows, 2 * m),
+                    "unpacked codes have the wrong shape");
+            require(unpacked_biases && has_shape(*unpacked_biases, n_rows), "unpacked biases have the wrong shape");
+            require(!unpacked_scales || (scales && has_shape(*unpacked_scales, n_rows, m)),
+                    "unpacked scales have the wrong shape");
+            require(!unpacked_alphas || has_shape(*unpacked_alphas, n_rows, m), "unpacked alphas have the wrong shape");
+            require(!unpacked_factors || has_shape(*unpacked_factors, n_rows), "unpacked factors have the wrong shape");
+            return codes;
+        }
+        const bool scaled = codes.coding == Coding::scaled;
+        require(codes.n_codewords == 16, "codewords have the wrong shape");
+        require(!scaled || (codes.n_scales == 16 && steps && has_shape(*steps, codebooks, 2 * pairs, 16) &&
+                            step_units && has_shape(*step_units, codebooks, m)),
+                "scales have the wrong shape");
+        const int64_t bytes = scaled ? static_cast<int64_t>(pairs) * 64 + 96 : table_sections(codes) * 16;
+        require(has_shape(blocks, lists.n_blocks(), bytes), "blocks have the wrong shape");
+        return codes;
+    }
+};
+
+struct KeptArrays {
+    std::string keep;
+    Array<const uint8_t, 2> rows;  // (n, bytes of a row)
+    Maybe<const float, 1> units;
+    bool euclidean;
+    Maybe<const uint16_t, 1> gains;
+    Maybe<const float, 1> biases;
+    Array<const int64_t, 1> ids;
+
+    Kept checked(const Lists& lists) const {
+        const Keep kind = keep_named(keep);
+        const size_t n = ids.shape(0);
+        require(lists.rows[lists.count] == static_cast<int64_t>(n), "rows do not match the lists");
+        require(kind == Keep::none || has_shape(rows, n, lists.dimensions * bytes_of(kind)),
+                "kept rows have the wrong shape");
+        require((kind != Keep::int8 && kind != Keep::int16) || (units && has_shape(*units, n)), "kept rows lack units");
+        require(!gains || has_shape(*gains, n), "gains have the wrong shape");
+        require(!biases || has_shape(*biases, n), "biases have the wrong shape");
+        return {.keep = kind,
+                .rows = rows.data(),
+                .units = data_or_null(units),
+                .euclidean = euclidean,
+                .gains = data_or_null(gains),
+                .biases = data_or_null(biases),
+                .ids = ids.data()};
+    }
+};
+
+struct RotationArrays {
+    Maybe<const float, 2> matrix;
+    Maybe<const int64_t, 1> columns;
+
+    Rotation checked(const Lists& lists, const Codes& codes) const {
+        const int64_t d = lists.dimensions, all = codes.sections * codes.section_size;
+        require(!matrix || has_shape(*matrix, d, d), "the rotation has the wrong shape");
+        require(columns ? has_shape(*columns, d) : all == d, "the columns of coordinates have the wrong shape");
+        if (columns)
+            for (int64_t i = 0; i < d; i++)
+                require(columns->data()[i] >= 0 && columns->data()[i] < all, "a coordinate has no column");
+        return {data_or_null(matrix), data_or_null(columns)};
+    }
+};
 
 // The arrays of an index, checked once, searched any number of times.
 class Searcher {
 public:
-    Searcher(ListArrays list_arrays, CodeArrays code_arrays, KeptArrays kept_arrays, TurnArrays turn_arrays,
-             size_t dimensions, float row_unit, float query_unit, bool unit_length, nb::object guard)
-        : list_arrays_(std::move(list_arrays)),
-          code_arrays_(std::move(code_arrays)),
-          kept_arrays_(std::move(kept_arrays)),
-          turn_arrays_(std::move(turn_arrays)),
-          lists_(lists_from(list_arrays_, dimensions)),
-          packed_(packed_from(code_arrays_, lists_)),
-          kept_(kept_from(kept_arrays_, dimensions)),
-          turn_(turn_from(turn_arrays_, dimensions, packed_)),
-          row_unit_(row_unit),
-          query_unit_(query_unit),
-          unit_length_(unit_length),
+    Searcher(const ListArrays& lists, const CodeArrays& codes, const KeptArrays& kept, const RotationArrays& rotation,
+             float row_unit, float query_unit, bool unit_length, nb::object guard)
+        : list_arrays_(lists),
+          code_arrays_(codes),
+          kept_arrays_(kept),
+          rotation_arrays_(rotation),
           guarded_(std::move(guard)),
-          guard_(guarded_.is_none() ? nullptr : &nb::cast<const GuardedArrays&>(guarded_).guard()) {
-        require(lists_.rows[lists_.count] == static_cast<int64_t>(std::get<6>(kept_arrays_).shape(0)),
-                "rows do not match the lists");
-        require(lists_.rows[lists_.count] <= INT32_MAX, "a segment has more rows than 32 bits can number");
-    }
+          units_{.row = row_unit, .query = query_unit, .unit_length = unit_length, .euclidean = kept.euclidean},
+          guard_(guarded_.is_none() ? nullptr : &nb::cast<const GuardedArrays&>(guarded_).guard()),
+          lists_(list_arrays_.checked()),
+          codes_(code_arrays_.checked(lists_)),
+          kept_(kept_arrays_.checked(lists_)),
+          rotation_(rotation_arrays_.checked(lists_, codes_)) {}
 
     void search(Array<const float, 2> queries, int64_t probes, int64_t rerank, Array<int64_t, 2> out_ids,
                 Array<double, 2> out_scores, Maybe<const uint32_t, 1> allowed, float share,
                 Maybe<int64_t, 2> out_counts, Maybe<double, 1> out_seconds, Maybe<int32_t, 2> out_scanned) const {
-        const size_t n = queries.shape(0);
-        SearchJob job = job_of(queries.data(), n, probes, rerank, out_ids.shape(1), out_ids.data(), out_scores.data());
+        const size_t n = queries.shape(0), k = out_ids.shape(1);
+        SearchJob job = job_for(probes, rerank, k, out_ids.data());
+        require(has_shape(queries, n, lists_.dimensions), "queries have the wrong shape");
+        require(!allowed || has_shape(*allowed, lists_.n_blocks()), "allowed has the wrong shape");
+        require(has_shape(out_ids, n, k) && has_shape(out_scores, n, k), "outputs have the wrong shape");
+        require(!out_counts || has_shape(*out_counts, n, 3), "out_counts has the wrong shape");
+        require(!out_seconds || has_shape(*out_seconds, 4), "out_seconds has the wrong shape");
+        require(!out_scanned || has_shape(*out_scanned, n, k), "out_scanned has the wrong shape");
+        job.n_queries = static_cast<int64_t>(n);
+        job.queries = queries.data();
+        job.scores = out_scores.data();
         job.allowed = data_or_null(allowed);
         job.share = share;
         job.counts = data_or_null(out_counts);
         job.seconds = data_or_null(out_seconds);
         job.scanned = data_or_null(out_scanned);
-        require(static_cast<int64_t>(queries.shape(1)) == lists_.dimensions, "queries have the wrong shape");
-        require(!allowed || static_cast<int64_t>(allowed->shape(0)) == lists_.n_blocks(),
-                "allowed has the wrong shape");
-        require(out_ids.shape(0) == n && out_scores.shape(0) == n && out_scores.shape(1) == out_ids.shape(1),
-                "outputs have the wrong shape");
-        require(!out_counts || (out_counts->shape(0) == n && out_counts->shape(1) == 3),
-                "out_counts has the wrong shape");
-        require(!out_seconds || out_seconds->shape(0) == 4, "out_seconds has the wrong shape");
-        require(!out_scanned || (out_scanned->shape(0) == n && out_scanned->shape(1) == out_ids.shape(1)),
-                "out_scanned has the wrong shape");
         nb::gil_scoped_release unlocked;
         pcpq::search(job);
     }
 
-    // From a query as it was given to scores as they are returned. Whether k rows were found; none are if the query
-    // is not as searches are made for.
     bool search_one(Array<const float, 1> query, int64_t probes, int64_t rerank, Array<int64_t, 1> out_ids,
                     Array<float, 1> out_scores) const {
-        const auto d = static_cast<size_t>(lists_.dimensions);
         const size_t k = out_ids.shape(0);
-        require(k > 0 && k == out_scores.shape(0), "outputs have the wrong shape");
-        if (query.shape(0) != d) return false;
+        const SearchJob job = job_for(probes, rerank, k, out_ids.data());
+        require(has_shape(out_scores, k), "outputs have the wrong shape");
+        if (!has_shape(query, lists_.dimensions)) return false;
         nb::gil_scoped_release unlocked;
-        std::vector<float> scaled(query.data(), query.data() + d);
-        if (query_unit_ != 1.0f)
-            for (float& x : scaled) x *= 1.0f / query_unit_;
-        const double length = length_range(scaled.data(), 1, d, unit_length_ ? scaled.data() : nullptr).first;
-        if (!(length > kSmallestHandy && length < kLargestHandy)) return false;
-        std::vector<double> exact(k);
-        pcpq::search(job_of(scaled.data(), 1, probes, rerank, k, out_ids.data(), exact.data()));
-        for (size_t i = 0; i < k; i++) {
-            auto score = static_cast<float>(exact[i]);
-            if (kept_.euclidean) score = score < 0.0f ? -score : 0.0f;
-            out_scores.data()[i] = score * row_unit_ * query_unit_;
-        }
-        return out_ids.data()[k - 1] >= 0;
+        return search_single(job, query.data(), units_, out_scores.data());
     }
 
 private:
     ListArrays list_arrays_;
     CodeArrays code_arrays_;
     KeptArrays kept_arrays_;
-    TurnArrays turn_arrays_;
-    Lists lists_;
-    Packed packed_;
-    Kept kept_;
-    Turn turn_;
-    float row_unit_, query_unit_;  // of vectors and queries as searches have them
-    bool unit_length_;             // queries are made that long
+    RotationArrays rotation_arrays_;
     nb::object guarded_;
+    Units units_;
     const Guard* guard_;
+    Lists lists_;
+    Codes codes_;
+    Kept kept_;
+    Rotation rotation_;
 
-    SearchJob job_of(const float* queries, size_t n, int64_t probes, int64_t rerank, size_t k, int64_t* ids,
-                     double* scores) const {
-        const auto wanted = static_cast<int64_t>(k);
-        require(probes > 0 && rerank >= wanted && wanted > 0, "probes, rerank or k is out of range");
-        // Room is taken for what can be found, whatever is asked for.
-        probes = std::min(probes, lists_.count);
-        rerank = std::clamp<int64_t>(rerank, 1, std::max<int64_t>(lists_.rows[lists_.count], 1));
-        return {guard_, lists_,  packed_, kept_,  turn_,   nullptr, 1.0f,   static_cast<int64_t>(n), probes, rerank,
-                wanted, queries, ids,     scores, nullptr, nullptr, nullptr};
+    SearchJob job_for(int64_t probes, int64_t rerank, size_t k, int64_t* ids) const {
+        require(probes > 0 && k > 0 && rerank >= static_cast<int64_t>(k), "probes, rerank or k is out of range");
+        return {.guard = guard_,
+                .lists = lists_,
+                .codes = codes_,
+                .kept = kept_,
+                .rotation = rotation_,
+                .allowed = nullptr,
+                .share = 1.0f,
+                .n_queries = 0,
+                .probes = probes,
+                .rerank = rerank,
+                .k = static_cast<int64_t>(k),
+                .queries = nullptr,
+                .ids = ids,
+                .scores = nullptr,
+                .counts = nullptr,
+                .seconds = nullptr,
+                .scanned = nullptr};
     }
 };
+
+void bind_arrays(nb::module_& m) {
+    nb::class_<ListArrays>(m, "Lists", "The inverted lists of a segment: centroids, ranks, where rows begin.")
+        .def(
+            "__init__",
+            [](ListArrays* self, Array<const int8_t, 4> coarse, Array<const uint16_t, 3> starts, float unit,
+               float longest_query, Maybe<const float, 2> centroids, Array<const float, 1> mean,
+               Array<const float, 1> spreads, Array<const float, 1> offsets, float largest_base, float largest_offset,
+               Array<const float, 2> shapes, Array<const int64_t, 1> rows, Array<const int64_t, 1> places) {
+                new (self) ListArrays{.coarse = std::move(coarse),
+                                      .starts = std::move(starts),
+                                      .unit = unit,
+                                      .longest_query = longest_query,
+                                      .centroids = std::move(centroids),
+                                      .mean = std::move(mean),
+                                      .spreads = std::move(spreads),
+                                      .offsets = std::move(offsets),
+                                      .largest_base = largest_base,
+                                      .largest_offset = largest_offset,
+                                      .shapes = std::move(shapes),
+                                      .rows = std::move(rows),
+                                      .places = std::move(places)};
+            },
+            nb::kw_only(), "coarse"_a, "starts"_a, "unit"_a, "longest_query"_a, "centroids"_a.none(), "mean"_a,
+            "spreads"_a, "offsets"_a, "largest_base"_a, "largest_offset"_a, "shapes"_a, "rows"_a, "places"_a);
+    nb::class_<CodeArrays>(m, "Codes", "The codes of a segment's rows, and the codebooks they refer to.")
+        .def(
+            "__init__",
+            [](CodeArrays* self, std::string coding, Array<const uint8_t, 2> blocks, Array<const float, 4> codewords,
+               Maybe<const float, 3> scales, Maybe<const int8_t, 3> steps, Maybe<const float, 2> step_units,
+               float largest_step, float reach, float bias_low, float bias_step, bool bias_by_length,
+               Maybe<const uint8_t, 2> unpacked_scales, Maybe<const float, 2> unpacked_alphas,
+               Maybe<const float, 1> unpacked_factors, Maybe<const uint8_t, 1> unpacked_biases) {
+                new (self) CodeArrays{.coding = std::move(coding),
+                                      .blocks = std::move(blocks),
+                                      .codewords = std::move(codewords),
+                                      .scales = std::move(scales),
+                                      .steps = std::move(steps),
+                                      .step_units = std::move(step_units),
+                                      .largest_step = largest_step,
+                                      .reach = reach,
+                                      .bias_low = bias_low,
+                                      .bias_step = bias_step,
+                                      .bias_by_length = bias_by_length,
+                                      .unpacked_scales = std::move(unpacked_scales),
+                                      .unpacked_alphas = std::move(unpacked_alphas),
+                                      .unpacked_factors = std::move(unpacked_factors),
+                                      .unpacked_biases = std::move(unpacked_biases)};
+            },
+            nb::kw_only(), "coding"_a, "blocks"_a, "codewords"_a, "scales"_a.none(), "steps"_a.none() = nb::none(),
+            "step_units"_a.none() = nb::none(), "largest_step"_a = 0.0f, "reach"_a, "bias_low"_a, "bias_step"_a,
+            "bias_by_length"_a, "unpacked_scales"_a.none() = nb::none(), "unpacked_alphas"_a.none() = nb::none(),
+            "unpacked_factors"_a.none() = nb::none(), "unpacked_biases"_a.none() = nb::none());
+    nb::class_<KeptArrays>(m, "Kept", "The vectors that candidates are reranked by, or corrections of codes; ids.")
+        .def(
+            "__init__",
+            [](KeptArrays* self, std::string keep, Array<const uint8_t, 2> rows, Maybe<const float, 1> units,
+               bool euclidean, Maybe<const uint16_t, 1> gains, Maybe<const float, 1> biases,
+               Array<const int64_t, 1> ids) {
+                new (self) KeptArrays{.keep = std::move(keep),
+                                      .rows = std::move(rows),
+                                      .units = std::move(units),
+                                      .euclidean = euclidean,
+                                      .gains = std::move(gains),
+                                      .biases = std::move(biases),
+                                      .ids = std::move(ids)};
+            },
+            nb::kw_only(), "keep"_a, "rows"_a, "units"_a.none(), "euclidean"_a, "gains"_a.none(), "biases"_a.none(),
+            "ids"_a);
+    nb::class_<RotationArrays>(m, "Rotation", "From a vector's coordinates to those of its sections.")
+        .def(
+            "__init__",
+            [](RotationArrays* self, Maybe<const float, 2> matrix, Maybe<const int64_t, 1> columns) {
+                new (self) RotationArrays{std::move(matrix), std::move(columns)};
+            },
+            nb::kw_only(), "matrix"_a.none(), "columns"_a.none());
+}
+
+void recall_sums(Array<const int32_t, 2> scanned, Array<const int32_t, 2> lists, Array<const int32_t, 2> ranks,
+                 Array<const int32_t, 1> parts, Array<const int32_t, 1> results, Array<const int32_t, 1> probes,
+                 Array<const int32_t, 2> reranks, Array<double, 3> out_hits, Array<double, 3> out_squares) {
+    const size_t n = scanned.shape(0), count = scanned.shape(1);
+    const size_t n_results = results.shape(0), n_probes = probes.shape(0), n_reranks = reranks.shape(1);
+    require(has_shape(lists, n, count) && has_shape(ranks, n, count), "candidates do not match");
+    require(has_shape(reranks, n_results, n_reranks), "reranks has the wrong shape");
+    require(
+        has_shape(out_hits, n_results, n_probes, n_reranks) && has_shape(out_squares, n_results, n_probes, n_reranks),
+        "outputs have the wrong shape");
+    for (size_t i = 0; i < n * count; i++)
+        require(scanned.data()[i] >= 0 && static_cast<size_t>(scanned.data()[i]) < count, "a place is out of range");
+    for (size_t i = 0; i < parts.shape(0); i++)
+        require(parts.data()[i] >= (i ? parts.data()[i - 1] : 0) && static_cast<size_t>(parts.data()[i]) <= count,
+                "parts do not follow each other");
+    for (size_t i = 0; i < n_results; i++) require(results.data()[i] > 0, "results are not positive");
+    nb::gil_scoped_release unlocked;
+    const RankedCandidates candidates{.n = static_cast<int64_t>(n),
+                                      .count = static_cast<int64_t>(count),
+                                      .scanned = scanned.data(),
+                                      .lists = lists.data(),
+                                      .ranks = ranks.data(),
+                                      .n_parts = static_cast<int64_t>(parts.shape(0)),
+                                      .parts = parts.data()};
+    const RecallSettings settings{.n_results = static_cast<int64_t>(n_results),
+                                  .n_probes = static_cast<int64_t>(n_probes),
+                                  .n_reranks = static_cast<int64_t>(n_reranks),
+                                  .results = results.data(),
+                                  .probes = probes.data(),
+                                  .reranks = reranks.data()};
+    sum_recalls(candidates, settings, out_hits.data(), out_squares.data());
+}
 
 }  // namespace
 
 void bind_search(nb::module_& m) {
-    m.attr("SMALLEST_HANDY") = kSmallestHandy;
-    m.attr("LARGEST_HANDY") = kLargestHandy;
+    m.attr("SMALLEST_LENGTH") = kSmallestLength;
+    m.attr("LARGEST_LENGTH") = kLargestLength;
     m.def(
         "length_range",
         [](Array<const float, 2> rows, Maybe<float, 2> out_units) {
-            require(!out_units || (out_units->shape(0) == rows.shape(0) && out_units->shape(1) == rows.shape(1)),
-                    "out_units has the wrong shape");
+            require(!out_units || has_shape(*out_units, rows.shape(0), rows.shape(1)), "out_units has the wrong shape");
             nb::gil_scoped_release unlocked;
             return length_range(rows.data(), rows.shape(0), rows.shape(1), data_or_null(out_units));
         },
         "rows"_a.noconvert(), "out_units"_a.noconvert().none() = nb::none(),
-        "The least and the greatest length of rows, NaN if one is; and the rows at length 1, zeros as they are.");
+        "The least and the greatest length of rows, NaN if one is; writes rows of length 1 if asked, zeros as they "
+        "are.");
     m.def(
         "permute_rows",
-        [](Array<uint8_t, 2> rows, Rows<int64_t> order) {
-            require(order.shape(0) == rows.shape(0), "order has the wrong shape");
+        [](Array<uint8_t, 2> rows, Array<const int64_t, 1> order) {
+            require(has_shape(order, rows.shape(0)), "order has the wrong shape");
             nb::gil_scoped_release unlocked;
             return permute_rows(rows.data(), rows.shape(0), rows.shape(1), order.data());
         },
-        "rows"_a.noconvert(), "order"_a.noconvert(), "Row i becomes what row order[i] was, without a second copy.");
-    nb::class_<Searcher>(m, "Searcher", "The arrays of an index, checked once, searched any number of times.")
-        .def(nb::init<ListArrays, CodeArrays, KeptArrays, TurnArrays, size_t, float, float, bool, nb::object>(),
-             "lists"_a, "codes"_a, "kept"_a, "turn"_a, "dimensions"_a, "row_unit"_a, "query_unit"_a, "unit_length"_a,
+        "rows"_a.noconvert(), "order"_a.noconvert(),
+        "Row i becomes what row order[i] was, in place. False, and nothing is done, if order is no permutation.");
+    m.def(
+        "prepare_queries",
+        [](Array<const float, 2> queries, float query_unit, bool unit_length, Array<float, 2> out_queries) {
+            require(has_shape(out_queries, queries.shape(0), queries.shape(1)), "out_queries has the wrong shape");
+            const Units units{.row = 1.0f, .query = query_unit, .unit_length = unit_length, .euclidean = false};
+            nb::gil_scoped_release unlocked;
+            return prepare_queries(queries.data(), queries.shape(0), queries.shape(1), units, out_queries.data());
+        },
+        nb::kw_only(), "queries"_a.noconvert(), "query_unit"_a, "unit_length"_a, "out_queries"_a.noconvert(),
+        "Queries as searches have them; False if a length is not between SMALLEST_LENGTH and LARGEST_LENGTH.");
+    m.def(
+        "return_scores",
+        [](Array<const double, 2> scores, bool euclidean, float row_unit, float query_unit,
+           Array<float, 2> out_scores) {
+            require(has_shape(out_scores, scores.shape(0), scores.shape(1)), "out_scores has the wrong shape");
+            const Units units{.row = row_unit, .query = query_unit, .unit_length = false, .euclidean = euclidean};
+            nb::gil_scoped_release unlocked;
+            return_scores(scores.data(), static_cast<int64_t>(scores.size()), units, out_scores.data());
+        },
+        nb::kw_only(), "scores"_a.noconvert(), "euclidean"_a, "row_unit"_a, "query_unit"_a, "out_scores"_a.noconvert(),
+        "Scores of searches in the user's units, as squared distances if euclidean.");
+    m.def("sum_recalls", &recall_sums, nb::kw_only(), "scanned"_a.noconvert(), "lists"_a.noconvert(),
+          "ranks"_a.noconvert(), "parts"_a.noconvert(), "results"_a.noconvert(), "probes"_a.noconvert(),
+          "reranks"_a.noconvert(), "out_hits"_a.noconvert(), "out_squares"_a.noconvert(),
+          "Recall and its square, added up over queries, for numbers of results, lists and candidates.");
+    bind_arrays(m);
+    // Queries and outputs may be positional: a search for a single query takes some tens of microseconds.
+    nb::class_<Searcher>(m, "Searcher", "The arrays of a segment, checked once, searched any number of times.")
+        .def(nb::init<const ListArrays&, const CodeArrays&, const KeptArrays&, const RotationArrays&, float, float,
+                      bool, nb::object>(),
+             nb::kw_only(), "lists"_a, "codes"_a, "kept"_a, "rotation"_a, "row_unit"_a, "query_unit"_a, "unit_length"_a,
              "guard"_a.none() = nb::none())
         .def("search", &Searcher::search, "queries"_a.noconvert(), "probes"_a, "rerank"_a, "out_ids"_a.noconvert(),
              "out_scores"_a.noconvert(), "allowed"_a.none() = nb::none(), "share"_a = 1.0f,
@@ -293,7 +442,8 @@ void bind_search(nb::module_& m) {
              "out_scanned"_a.none() = nb::none(), "The k best rows for every query.")
         .def("search_one", &Searcher::search_one, "query"_a.noconvert(), "probes"_a, "rerank"_a,
              "out_ids"_a.noconvert(), "out_scores"_a.noconvert(),
-             "The k best rows for one query as it was given; False where fewer are found or its length is unusual.");
+             "The k best rows for a single query as it was given; False where fewer are found or its length is "
+             "unusual.");
 }
 
 }  // namespace pcpq

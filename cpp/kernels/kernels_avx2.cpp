@@ -1,7 +1,5 @@
-#include "simd/bytes_avx2.h"
-#include "simd/simd_avx2.h"
-// after the SIMD types that it is written in:
-#include "kernels/kernels.inl"
+#define PCPQ_SIMD_AVX2
+#include "kernels/level.h"
 
 namespace pcpq {
 

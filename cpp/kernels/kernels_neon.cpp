@@ -1,7 +1,5 @@
-#include "simd/bytes_neon.h"
-#include "simd/simd_neon.h"
-// after the SIMD types that it is written in:
-#include "kernels/kernels.inl"
+#define PCPQ_SIMD_NEON
+#include "kernels/level.h"
 
 namespace pcpq {
 

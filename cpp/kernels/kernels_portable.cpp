@@ -1,7 +1,4 @@
-#include "simd/bytes_portable.h"
-#include "simd/simd_portable.h"
-// after the SIMD types that it is written in:
-#include "kernels/kernels.inl"
+#include "kernels/level.h"
 
 namespace pcpq {
 

@@ -2,9 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cstdint>
 #include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "search/search.h"
+#include "kernels/index_arrays.h"
 
 #if defined(__x86_64__) && !defined(_MSC_VER)
 #include <nmmintrin.h>
@@ -17,7 +23,7 @@ constexpr uint32_t kPolynomial = 0x82f63b78;  // Castagnoli's, bits reversed: pr
 
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
-// tables[i][b]: what byte b does to the checksum i bytes later.
+// tables[i][b]: the effect of byte b on the checksum i bytes later.
 constexpr Tables make_tables() {
     Tables tables{};
     for (uint32_t b = 0; b < 256; b++) {
@@ -32,7 +38,7 @@ constexpr Tables make_tables() {
 
 constexpr Tables kTables = make_tables();
 
-// Eight bytes at a time, whatever the processor's order of bytes.
+// Eight bytes at a time, in any byte order of the processor.
 uint32_t by_tables(uint32_t crc, const uint8_t* bytes, int64_t count) {
     for (; count >= 8; bytes += 8, count -= 8) {
         const uint32_t low = crc ^ (bytes[0] | bytes[1] << 8 | bytes[2] << 16 | uint32_t{bytes[3]} << 24);
@@ -73,9 +79,9 @@ uint32_t crc32c_by_tables(uint32_t before, const uint8_t* bytes, int64_t count) 
 
 Guard::Guard(Arrays arrays)
     : arrays_(std::move(arrays)),
-      n_pages_((arrays_.n_rows + arrays_.rows_a_page - 1) / arrays_.rows_a_page),
-      lists_seen_(std::make_unique<std::atomic<bool>[]>(arrays_.n_lists)),
-      pages_seen_(std::make_unique<std::atomic<bool>[]>(n_pages_)) {}
+      n_pages_((arrays_.n_rows + arrays_.rows_per_page - 1) / arrays_.rows_per_page),
+      lists_verified_(std::make_unique<std::atomic<bool>[]>(arrays_.n_lists)),
+      pages_verified_(std::make_unique<std::atomic<bool>[]>(n_pages_)) {}
 
 uint32_t Guard::list_check(int64_t list) const {
     uint32_t crc = 0;
@@ -90,21 +96,21 @@ uint32_t Guard::list_check(int64_t list) const {
 }
 
 uint32_t Guard::page_check(int64_t page) const {
-    const int64_t first = page * arrays_.rows_a_page, last = std::min(first + arrays_.rows_a_page, arrays_.n_rows);
+    const int64_t first = page * arrays_.rows_per_page, last = std::min(first + arrays_.rows_per_page, arrays_.n_rows);
     return crc32c(0, arrays_.kept.bytes + first * arrays_.kept.width, (last - first) * arrays_.kept.width);
 }
 
-void Guard::look_at_list(int64_t list) const {
+void Guard::verify_list(int64_t list) const {
     if (list_check(list) != arrays_.list_checks[list])
         throw FormatError(arrays_.file + ": list " + std::to_string(list) + " does not match its checksum");
-    lists_seen_[list].store(true, std::memory_order_release);
+    lists_verified_[list].store(true, std::memory_order_release);
 }
 
-void Guard::look_at_page(int64_t page) const {
+void Guard::verify_page(int64_t page) const {
     if (page_check(page) != arrays_.page_checks[page])
         throw FormatError(arrays_.file + ": page " + std::to_string(page) +
                           " of kept vectors does not match its checksum");
-    pages_seen_[page].store(true, std::memory_order_release);
+    pages_verified_[page].store(true, std::memory_order_release);
 }
 
 void Guard::check_row(int64_t row) const {
@@ -114,7 +120,7 @@ void Guard::check_row(int64_t row) const {
 
 void Guard::check_all() const {
     for (int64_t list = 0; list < arrays_.n_lists; list++) check_list(list);
-    for (int64_t page = 0; page < n_pages_; page++) check_kept(page * arrays_.rows_a_page);
+    for (int64_t page = 0; page < n_pages_; page++) check_kept(page * arrays_.rows_per_page);
 }
 
 }  // namespace pcpq

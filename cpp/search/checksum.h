@@ -1,4 +1,4 @@
-// CRC-32C of bytes, and a guard over arrays that came from a file: what is read is checked first, once.
+// CRC-32C of bytes, and a guard over arrays that came from a file: each part is verified once, before it is read.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@
 
 namespace pcpq {
 
-// The checksum of some bytes after others, whose own it goes on from; 0 of none.
+// The checksum of bytes that follow others, from the checksum of those; 0 of none.
 uint32_t crc32c(uint32_t before, const uint8_t* bytes, int64_t count);
 uint32_t crc32c_by_tables(uint32_t before, const uint8_t* bytes, int64_t count);  // as on any processor
 
@@ -35,19 +35,19 @@ public:
         std::vector<Column> by_block, by_row;  // in the order in which they are checked
         const uint32_t* list_checks;           // (L,)
         Column kept;
-        int64_t n_rows, rows_a_page;
-        const uint32_t* page_checks;  // (ceil(n / rows_a_page),)
+        int64_t n_rows, rows_per_page;
+        const uint32_t* page_checks;  // (ceil(n / rows_per_page),)
     };
 
     explicit Guard(Arrays arrays);
 
-    // Throw FormatError unless what they read is as it was written.
+    // Throw FormatError unless the bytes are as they were written.
     void check_list(int64_t list) const {
-        if (!lists_seen_[list].load(std::memory_order_acquire)) look_at_list(list);
+        if (!lists_verified_[list].load(std::memory_order_acquire)) verify_list(list);
     }
     void check_kept(int64_t row) const {
-        const int64_t page = row / arrays_.rows_a_page;
-        if (!pages_seen_[page].load(std::memory_order_acquire)) look_at_page(page);
+        const int64_t page = row / arrays_.rows_per_page;
+        if (!pages_verified_[page].load(std::memory_order_acquire)) verify_page(page);
     }
     void check_row(int64_t row) const;
     void check_all() const;
@@ -59,10 +59,10 @@ private:
     using Flags = std::unique_ptr<std::atomic<bool>[]>;
     Arrays arrays_;
     int64_t n_pages_;
-    mutable Flags lists_seen_, pages_seen_;
+    mutable Flags lists_verified_, pages_verified_;
 
-    void look_at_list(int64_t list) const;
-    void look_at_page(int64_t page) const;
+    void verify_list(int64_t list) const;
+    void verify_page(int64_t page) const;
 };
 
 }  // namespace pcpq

@@ -1,6 +1,7 @@
 #include "search/recall.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -9,12 +10,12 @@ namespace {
 
 constexpr int32_t kNowhere = std::numeric_limits<int32_t>::max();
 
-// The share of k true rows among the first k candidates whose place is before `judged`.
-double recall(const int32_t* places, const int32_t* ranks, int64_t count, int32_t k, int32_t judged) {
-    int32_t answers = 0, found = 0;
-    for (int64_t i = 0; i < count && answers < k; i++) {
-        const bool there = places[i] < judged;
-        answers += there;
+// The share of k true rows among the first k candidates whose place is below `rerank`.
+double recall(const int32_t* places, const int32_t* ranks, int64_t count, int32_t k, int32_t rerank) {
+    int32_t results = 0, found = 0;
+    for (int64_t i = 0; i < count && results < k; i++) {
+        const bool there = places[i] < rerank;
+        results += there;
         found += there && ranks[i] < k;
     }
     return static_cast<double>(found) / k;
@@ -22,9 +23,9 @@ double recall(const int32_t* places, const int32_t* ranks, int64_t count, int32_
 
 }  // namespace
 
-void sum_recalls(const JudgedCandidates& candidates, const int32_t* results, int64_t n_results, const int32_t* probes,
-                 int64_t n_probes, const int32_t* judged, int64_t n_judged, double* hits, double* squares) {
-    const int64_t count = candidates.count, cells = n_results * n_probes * n_judged;
+void sum_recalls(const RankedCandidates& candidates, const RecallSettings& settings, double* hits, double* squares) {
+    const auto [n_results, n_probes, n_reranks, results, probes, reranks] = settings;
+    const int64_t count = candidates.count, cells = n_results * n_probes * n_reranks;
     std::fill_n(hits, cells, 0.0);
     std::fill_n(squares, cells, 0.0);
     std::vector<int32_t> before(count), places(count);
@@ -33,7 +34,7 @@ void sum_recalls(const JudgedCandidates& candidates, const int32_t* results, int
         const int32_t* lists = candidates.lists + q * count;
         const int32_t* ranks = candidates.ranks + q * count;
         for (int64_t p = 0; p < n_probes; p++) {
-            // Candidates of the lists probed that the scan puts first, counted part by part.
+            // The places of candidates in the scan of these lists alone, counted part by part.
             for (int64_t i = 0; i < count; i++) before[scanned[i]] = lists[i] < probes[p];
             for (int64_t part = 0; part < candidates.n_parts; part++) {
                 const int64_t end = part + 1 < candidates.n_parts ? candidates.parts[part + 1] : count;
@@ -46,10 +47,10 @@ void sum_recalls(const JudgedCandidates& candidates, const int32_t* results, int
             }
             for (int64_t i = 0; i < count; i++) places[i] = before[scanned[i]];
             for (int64_t k = 0; k < n_results; k++)
-                for (int64_t r = 0; r < n_judged; r++) {
-                    const double share = recall(places.data(), ranks, count, results[k], judged[k * n_judged + r]);
-                    hits[(k * n_probes + p) * n_judged + r] += share;
-                    squares[(k * n_probes + p) * n_judged + r] += share * share;
+                for (int64_t r = 0; r < n_reranks; r++) {
+                    const double share = recall(places.data(), ranks, count, results[k], reranks[k * n_reranks + r]);
+                    hits[(k * n_probes + p) * n_reranks + r] += share;
+                    squares[(k * n_probes + p) * n_reranks + r] += share * share;
                 }
         }
     }

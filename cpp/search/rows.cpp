@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace pcpq {
@@ -40,7 +42,7 @@ bool permute_rows(uint8_t* rows, int64_t n, int64_t bytes, const int64_t* order)
     std::vector<uint8_t> first(bytes);
     for (int64_t i = 0; i < n; i++) {
         if (!waiting[i]) continue;
-        // Around one cycle: each row moves to where it belongs, the first waits aside.
+        // Around one cycle: each row moves to its place, the first waits aside.
         std::copy_n(rows + i * bytes, bytes, first.data());
         int64_t at = i;
         for (; order[at] != i; at = order[at]) {

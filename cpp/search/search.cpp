@@ -1,22 +1,25 @@
-// A search: lists by their centers, rows by their codes, candidates by their vectors. The loops that matter are
-// in the SIMD levels; here is what happens when.
+// A search: lists by their centroids, rows by their codes, candidates by their vectors. The loops that take the time
+// are in the SIMD levels; here is their order.
 #include "search/search.h"
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "kernels/kernels.h"
+#include "search/checksum.h"
 #include "search/query_search.h"
 
 namespace pcpq {
 namespace {
 
-constexpr int64_t kQueriesTogether = 512;  // in list order; their tables and candidates stay in cache
-constexpr int64_t kFewestTogether = 8;
+constexpr int64_t kBatchSize = 512;  // queries scanned list by list; their tables and candidates stay in cache
+constexpr int64_t kSmallestBatch = 8;
 constexpr int64_t kLastingBytes = 1 << 23;  // that a thread keeps between searches
 
-// Adds up the time of each stage, if anybody asks.
+// Adds up the time of each stage, if it is asked for.
 class StageClock {
 public:
     explicit StageClock(double* seconds) : seconds_(seconds) {
@@ -34,12 +37,13 @@ private:
     std::chrono::steady_clock::time_point last_;
 };
 
-// Many queries list by list, four at a time.
-class TogetherScan {
+// Scans list by list for many queries, four at a time.
+class BatchScan {
 public:
     void run(const SearchJob& job, std::vector<QuerySearch>& searches, int64_t count) {
         sort_by_list(job, searches, count);
         const SearchKernels& level = kernels().search;
+        const ScanInput input{job.lists, job.codes, job.allowed};
         for (int64_t list = 0; list < job.lists.count; list++) {
             if (job.guard && starts_[list] < starts_[list + 1]) job.guard->check_list(list);
             const int64_t next = std::min(list + 1, job.lists.count - 1);
@@ -53,7 +57,7 @@ public:
                     scans[t] = &searches[visits_[i + t].query].scan;
                     bases[t] = visits_[i + t].base;
                 }
-                level.scan_list[some - 1](job, list, next, scans, bases);
+                level.scan_list[some - 1](input, list, next, scans, bases);
             }
         }
     }
@@ -80,65 +84,54 @@ private:
     }
 };
 
-// What a thread works in.
+// The memory that a thread works in.
 struct Workspace {
     std::vector<QuerySearch> searches;
-    ListChoice choice;
-    TogetherScan together;
+    ListRanking list_ranking;
+    BatchScan batch;
     Scratch scratch;
-    Judged judged;
+    ResultRanking ranking;
 
     void search(const SearchJob& job, int64_t start, int64_t count) {
         StageClock clock(job.seconds);
-        const bool list_by_list = count >= kFewestTogether && QuerySearch::shared_table(job);
+        const bool list_by_list = count >= kSmallestBatch && QuerySearch::shared_table(job);
         if (static_cast<int64_t>(searches.size()) < count) searches.resize(count);
         for (int64_t q = 0; q < count; q += 4) {
             const int64_t some = std::min<int64_t>(4, count - q);
             const uint8_t* queries[4];
             for (int64_t t = 0; t < some; t++) queries[t] = searches[q + t].take(job, start + q + t);
-            choice.score(job.lists, queries, some);
+            list_ranking.score(job.lists, queries, some);
             clock.stage(0);
             for (int64_t t = 0; t < some; t++) {
-                searches[q + t].prepare(job, choice, t, scratch);
+                searches[q + t].prepare(job, list_ranking, t, scratch);
                 clock.stage(1);
                 if (list_by_list) continue;
                 searches[q + t].scan_alone(job);
                 clock.stage(2);
-                searches[q + t].finish(job, judged);
+                searches[q + t].finish(job, ranking);
                 clock.stage(3);
             }
         }
         if (!list_by_list) return;
-        together.run(job, searches, count);
+        batch.run(job, searches, count);
         clock.stage(2);
-        for (int64_t q = 0; q < count; q++) searches[q].finish(job, judged);
+        for (int64_t q = 0; q < count; q++) searches[q].finish(job, ranking);
         clock.stage(3);
     }
 };
 
 }  // namespace
 
-void Candidates::compact() {
-    if (count <= wanted) return;
-    const Cut cut = kernels().search.cut_keys(scores, count, wanted);
-    int32_t last_row = INT32_MIN;
-    if (cut.at_value > 0) {
-        std::vector<int32_t> ties;
-        for (int64_t i = 0; i < count; i++)
-            if (scores[i] == cut.value) ties.push_back(rows[i]);
-        std::nth_element(ties.begin(), ties.begin() + (cut.at_value - 1), ties.end());
-        last_row = ties[cut.at_value - 1];
-    }
-    count = kernels().search.keep_pairs(scores, rows, count, cut.value, last_row);
-    threshold = cut.at_value > 0 ? cut.value : cut.value + 1;
-}
-
-void search(const SearchJob& job) {
-    // New memory costs a query as much as its tables do, so a thread keeps what it works in, unless that is much.
+void search(const SearchJob& asked) {
+    // Room is taken for what can be found, however much is asked for.
+    SearchJob job = asked;
+    job.probes = std::min(job.probes, job.lists.count);
+    job.rerank = std::clamp<int64_t>(job.rerank, 1, std::max<int64_t>(job.lists.rows[job.lists.count], 1));
+    // New memory costs a query as much as its tables do, so a thread keeps its workspace, unless that is large.
     static thread_local Workspace lasting;
     Workspace passing;
-    // In parts of one size: a small one would find few queries that share a list.
-    const int64_t parts = (job.n_queries + kQueriesTogether - 1) / kQueriesTogether;
+    // In parts of equal size: in a small one few queries would share a list.
+    const int64_t parts = (job.n_queries + kBatchSize - 1) / kBatchSize;
     const int64_t queries = parts ? (job.n_queries + parts - 1) / parts : 0;
     Workspace& work = QuerySearch::bytes(job, queries) <= kLastingBytes ? lasting : passing;
     for (int64_t start = 0; start < job.n_queries; start += queries)

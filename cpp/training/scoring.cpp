@@ -1,11 +1,12 @@
 #include "training/scoring.h"
 
+#include <cstdint>
 #include <vector>
 
 namespace pcpq {
 namespace {
 
-// A float that remembers how often it was used.
+// A float that counts its operations.
 struct Counted {
     float value = 0.0f;
     static thread_local OperationCounts counts;
@@ -50,18 +51,18 @@ inline float value_of(Counted a) {
     return a.value;
 }
 
-// Points whose codes stay in cache while several queries use them.
+// Points whose codes stay in cache for several queries.
 constexpr int64_t kPoints = 512;
 
 template <class Number>
 void fill_table(const ScoreJob& job, const float* query, Number* table) {
     const int64_t d = job.section_size, s = job.scale_codes ? job.n_scales : 1;
     for (int64_t j = 0; j < job.sections; j++) {
-        for (int64_t c = 0; c < job.n_centers; c++) {
-            const float* center = job.centers + (j * job.n_centers + c) * d;
+        for (int64_t c = 0; c < job.n_codewords; c++) {
+            const float* codeword = job.codewords + (j * job.n_codewords + c) * d;
             Number eta = 0.0f;
-            for (int64_t t = 0; t < d; t++) multiply_add(eta, Number(center[t]), Number(query[j * d + t]));
-            Number* row = table + (j * job.n_centers + c) * s;
+            for (int64_t t = 0; t < d; t++) multiply_add(eta, Number(codeword[t]), Number(query[j * d + t]));
+            Number* row = table + (j * job.n_codewords + c) * s;
             if (!job.scale_codes) {
                 row[0] = eta;
             } else {
@@ -73,8 +74,8 @@ void fill_table(const ScoreJob& job, const float* query, Number* table) {
 
 template <class Number, class Code>
 void sum_rows(const ScoreJob& job, const Number* table, int64_t first, int64_t last, float* scores) {
-    const int64_t m = job.sections, k = job.n_centers, s = job.scale_codes ? job.n_scales : 1;
-    const Code* codes = static_cast<const Code*>(job.center_codes);
+    const int64_t m = job.sections, k = job.n_codewords, s = job.scale_codes ? job.n_scales : 1;
+    const Code* codes = static_cast<const Code*>(job.codes);
     for (int64_t i = first; i < last; i++) {
         const Code* code = codes + i * m;
         Number sum = 0.0f;
@@ -93,7 +94,7 @@ void sum_rows(const ScoreJob& job, const Number* table, int64_t first, int64_t l
 
 template <class Number>
 void score_as(const ScoreJob& job) {
-    const int64_t entries = job.sections * job.n_centers * (job.scale_codes ? job.n_scales : 1);
+    const int64_t entries = job.sections * job.n_codewords * (job.scale_codes ? job.n_scales : 1);
     // As many queries together as keep their tables within a second-level cache.
     const int64_t together = entries > 32768 ? 1 : 32768 / entries;
     std::vector<Number> tables(entries * together);
@@ -117,16 +118,16 @@ void score_as(const ScoreJob& job) {
 
 template <class Code>
 void decode_as(const ScoreJob& job) {
-    const Code* codes = static_cast<const Code*>(job.center_codes);
+    const Code* codes = static_cast<const Code*>(job.codes);
     const int64_t d = job.section_size;
     for (int64_t i = 0; i < job.n; i++) {
         for (int64_t j = 0; j < job.sections; j++) {
             const int64_t at = i * job.sections + j;
-            const float* center = job.centers + (j * job.n_centers + codes[at]) * d;
+            const float* codeword = job.codewords + (j * job.n_codewords + codes[at]) * d;
             const float alpha = job.alphas        ? job.alphas[at]
                                 : job.scale_codes ? job.scales[j * job.n_scales + job.scale_codes[at]]
                                                   : 1.0f;
-            for (int64_t t = 0; t < d; t++) job.scores[at * d + t] = alpha * center[t];
+            for (int64_t t = 0; t < d; t++) job.scores[at * d + t] = alpha * codeword[t];
         }
     }
 }

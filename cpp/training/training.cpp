@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -86,27 +88,27 @@ int64_t draw(const std::vector<float>& distances, int64_t n, double uniform) {
         rest -= distances[i];
         if (rest < 0.0) return i;
     }
-    return last;  // rounding left a crumb over
+    return last;  // rounding left a rest
 }
 
 }  // namespace
 
-void seed_rows(const float* points, int64_t n, int64_t size, const double* uniforms, int64_t n_centers,
+void seed_rows(const float* points, int64_t n, int64_t size, const double* uniforms, int64_t n_codewords,
                bool sign_symmetric, int64_t* rows) {
     const int64_t padded = (n + 7) / 8 * 8;
-    std::vector<float> turned(padded * size, 0.0f);
+    std::vector<float> grouped(padded * size, 0.0f);
     std::vector<float> distances(padded, std::numeric_limits<float>::infinity());
     for (int64_t i = 0; i < n; i++)
-        for (int64_t t = 0; t < size; t++) turned[(i / 8 * size + t) * 8 + i % 8] = points[i * size + t];
+        for (int64_t t = 0; t < size; t++) grouped[(i / 8 * size + t) * 8 + i % 8] = points[i * size + t];
     const Kernels& level = kernels();
-    for (int64_t c = 0; c < n_centers; c++) {
+    for (int64_t c = 0; c < n_codewords; c++) {
         rows[c] =
             c == 0 ? std::min<int64_t>(n - 1, static_cast<int64_t>(uniforms[0] * n)) : draw(distances, n, uniforms[c]);
-        level.nearer(turned.data(), padded, size, points + rows[c] * size, sign_symmetric, distances.data());
+        level.lower_distances(grouped.data(), padded, size, points + rows[c] * size, sign_symmetric, distances.data());
     }
 }
 
-void center_sums(const Clustered& data, const float* alphas, double* matrix, double* mass, double* vector) {
+void codeword_sums(const Clustered& data, const float* alphas, double* matrix, double* mass, double* vector) {
     with_size(data.size, [&]<int D>() {
         const int64_t size = D > 0 ? D : data.size;
         for (int64_t i = 0; i < data.n; i++) {
@@ -125,17 +127,17 @@ void center_sums(const Clustered& data, const float* alphas, double* matrix, dou
             add_outer<D>(matrix + c * size * size, r, size, alpha * alpha * w.parallel);
         }
     });
-    if (matrix) mirror(matrix, data.n_centers, data.size);
+    if (matrix) mirror(matrix, data.n_codewords, data.size);
 }
 
-void center_grams(const Clustered& data, double* matrix) {
+void codeword_grams(const Clustered& data, double* matrix) {
     with_size(data.size, [&]<int D>() {
         const int64_t size = D > 0 ? D : data.size;
         for (int64_t i = 0; i < data.n; i++)
             add_outer<D>(matrix + data.assigned[i] * size * size, data.points + i * size, size,
                          data.weights ? data.weights[i] : 1.0);
     });
-    mirror(matrix, data.n_centers, data.size);
+    mirror(matrix, data.n_codewords, data.size);
 }
 
 void point_losses(const Clustered& data, const float* alphas, double* losses) {
@@ -143,7 +145,7 @@ void point_losses(const Clustered& data, const float* alphas, double* losses) {
         const int64_t size = D > 0 ? D : data.size;
         for (int64_t i = 0; i < data.n; i++) {
             const float* r = data.points + i * size;
-            const float* c = data.centers + data.assigned[i] * size;
+            const float* c = data.codewords + data.assigned[i] * size;
             const double alpha = alphas ? alphas[i] : 1.0;
             const PointWeights w = weights_of<D>(data, i, r);
             double along = 0.0, square = 0.0;
@@ -162,7 +164,7 @@ void best_alphas(const Clustered& data, float* alphas, float* curvatures) {
         const int64_t size = D > 0 ? D : data.size;
         for (int64_t i = 0; i < data.n; i++) {
             const float* r = data.points + i * size;
-            const float* c = data.centers + data.assigned[i] * size;
+            const float* c = data.codewords + data.assigned[i] * size;
             const PointWeights w = weights_of<D>(data, i, r);
             double along = 0.0, norm = 0.0;
             for (int64_t t = 0; t < size; t++) {
@@ -201,10 +203,10 @@ namespace {
 struct Prefix {
     std::vector<double> weight, moment, square;
 
-    Prefix(const double* values, const double* weights, int64_t n, double center)
+    Prefix(const double* values, const double* weights, int64_t n, double mean)
         : weight(n + 1), moment(n + 1), square(n + 1) {
         for (int64_t i = 0; i < n; i++) {
-            const double v = values[i] - center;
+            const double v = values[i] - mean;
             weight[i + 1] = weight[i] + weights[i];
             moment[i + 1] = moment[i] + weights[i] * v;
             square[i + 1] = square[i] + weights[i] * v * v;
@@ -240,10 +242,10 @@ void add_level(const Prefix& prefix, const std::vector<double>& before, int64_t 
 }  // namespace
 
 void quantize_scalars(const double* values, const double* weights, int64_t n, int64_t n_levels, double* levels) {
-    double total = 0.0, center = 0.0;
-    for (int64_t i = 0; i < n; i++) total += weights[i], center += weights[i] * values[i];
-    center = total > 0.0 ? center / total : values[0];
-    const Prefix prefix(values, weights, n, center);
+    double total = 0.0, mean = 0.0;
+    for (int64_t i = 0; i < n; i++) total += weights[i], mean += weights[i] * values[i];
+    mean = total > 0.0 ? mean / total : values[0];
+    const Prefix prefix(values, weights, n, mean);
     const int64_t used = std::min(n_levels, n);
     std::vector<double> best(n + 1), before(n + 1);
     std::vector<int32_t> cuts(used * (n + 1));
@@ -258,7 +260,7 @@ void quantize_scalars(const double* values, const double* weights, int64_t n, in
         const double weight = prefix.weight[stop] - prefix.weight[start];
         // An empty or weightless run keeps its neighbour's place: levels stay ascending and finite.
         if (weight > 0.0)
-            levels[level] = center + (prefix.moment[stop] - prefix.moment[start]) / weight;
+            levels[level] = mean + (prefix.moment[stop] - prefix.moment[start]) / weight;
         else
             levels[level] = start < stop ? values[start] : (level + 1 < used ? levels[level + 1] : values[n - 1]);
         stop = start;

@@ -116,7 +116,7 @@ def handy(rows: FloatArray, out_units: Float32Array | None = None) -> bool:
         return False
     least, most = _core.length_range(rows, out_units)
     return (
-        least > _core.SMALLEST_HANDY and most < _core.LARGEST_HANDY
+        least > _core.SMALLEST_LENGTH and most < _core.LARGEST_LENGTH
     )  # NaN and infinity fail this comparison as well
 
 

@@ -21,7 +21,7 @@ def score_arguments(model: Model, codes: Codes) -> dict[str, Any]:
     """What the native scorer wants of a model and codes."""
     indices, alphas = split_scales(model, codes.scales)
     return {
-        "centers": model.readout,
+        "codewords": model.readout,
         "scales": model.scales,
         "codes": np.ascontiguousarray(codes.centers),
         "scale_codes": indices,

@@ -1,21 +1,28 @@
-// Which lists are near: 8-bit products of a query with all centers, and the cut that leaves the best so many.
+// Which lists are near: 8-bit products of a query with all centroids, and the keys that rank them.
+#pragma once
 
+#include <cstdint>
+
+#include "kernels/index_arrays.h"
+#include "simd/simd.h"
+
+namespace pcpq {
 namespace {
 
-constexpr float kListsMore = 1.5f;       // than wanted, at a first look
-constexpr float kSmallestUnit = 1e-30f;  // of a query: what is less is nothing, and its inverse would not be finite
+constexpr float kListsMore = 1.5f;       // times as many lists as wanted pass the first threshold
+constexpr float kSmallestUnit = 1e-30f;  // of a query: below it the inverse would not be finite
 
-// A query as whole numbers of 1 / scale, eight at a time: `words` has room for d rounded up to 16, zeros at the end.
-inline void round_query(const float* query, int64_t d, float scale, int16_t* words) {
+// A query as integers of 1 / scale, eight at a time: `integers` has room for d rounded up to 16, zeros at the end.
+inline void query_to_shorts(const float* query, int64_t d, float scale, int16_t* integers) {
     int64_t i = 0;
-    for (; i + kLanes <= d; i += kLanes) store_words(words + i, load(query + i) * broadcast(scale));
-    for (; i < d; i++) words[i] = static_cast<int16_t>(__builtin_lrintf(query[i] * scale));
-    for (; i < (d + 15) / 16 * 16; i++) words[i] = 0;
+    for (; i + kLanes <= d; i += kLanes) store_shorts(integers + i, load(query + i) * broadcast(scale));
+    for (; i < d; i++) integers[i] = static_cast<int16_t>(__builtin_lrintf(query[i] * scale));
+    for (; i < (d + 15) / 16 * 16; i++) integers[i] = 0;
 }
 
-// The same for lists, 128 above what they are; `bytes` has room for d and 16 more. Returns their unit. Neither the
-// length that lists allow nor 127 is exceeded.
-inline float round_to_bytes(const float* query, int64_t d, float length, float longest, uint8_t* bytes) {
+// A query as bytes for products with lists, 128 too large; `bytes` has room for d and 16 more. Returns their unit, such
+// that neither the length that lists allow nor 127 is exceeded.
+inline float query_to_bytes(const float* query, int64_t d, float length, float longest, uint8_t* bytes) {
     const int64_t whole = d / kLanes * kLanes;
     Floats sizes = broadcast(0.0f);
     for (int64_t i = 0; i < whole; i += kLanes) sizes = larger(sizes, magnitude(load(query + i)));
@@ -32,7 +39,7 @@ inline float round_to_bytes(const float* query, int64_t d, float length, float l
     return unit;
 }
 
-inline float product(const float* a, const float* b, int64_t d) {
+inline float inner_product(const float* a, const float* b, int64_t d) {
     Floats sums = broadcast(0.0f);
     int64_t i = 0;
     for (; i + kLanes <= d; i += kLanes) sums = sums + load(a + i) * load(b + i);
@@ -46,9 +53,9 @@ template <int Groups, int Q>
 inline void score_groups(const Lists& lists, int64_t group, const uint8_t* const* queries, int32_t* const* sums) {
     const int64_t fours = (lists.dimensions + 3) / 4;
     const auto* row = reinterpret_cast<const uint8_t*>(lists.coarse) + group * fours * 32;
-    Words sum[Groups][Q];
+    Shorts sum[Groups][Q];
 #pragma GCC unroll 8
-    for (int i = 0; i < Groups * Q; i++) sum[i / Q][i % Q] = load_words(lists.starts + (group + i / Q) * 16);
+    for (int i = 0; i < Groups * Q; i++) sum[i / Q][i % Q] = load_shorts(lists.starts + (group + i / Q) * 16);
     for (int64_t t = 0; t < fours; t++) {
 #pragma GCC unroll 8
         for (int i = 0; i < Groups * Q; i++) {
@@ -68,8 +75,8 @@ void score_lists(const Lists& lists, const uint8_t* const* queries, int32_t* con
     for (; g < groups; g++) score_groups<1, Q>(lists, g, queries, sums);
 }
 
-// z of a bell that lies above its mean by z deviations with this share of it; shares up to a half.
-inline float bell_place(float share) {
+// The quantile of the normal distribution: how many deviations above the mean this share begins; shares up to a half.
+inline float normal_quantile(float share) {
     if (!(share < 0.5f)) return 0.0f;
     const float t = __builtin_sqrtf(-2.0f * __builtin_logf(share));
     return t - (2.30753f + 0.27061f * t) / (1.0f + t * (0.99229f + 0.04481f * t));
@@ -80,7 +87,7 @@ inline Ints as_keys(Floats x) {
 }
 
 // Ranks as keys in proportion to them, with room for n rounded up to 8. Returns a key that more than `wanted` are
-// likely to be above: ranks lie like a bell.
+// likely to be above: ranks are about normally distributed.
 inline int32_t rank_lists(const Lists& lists, const int32_t* sums, float unit, float length, int64_t wanted,
                           int32_t* keys) {
     const int64_t n = lists.count, whole = n / kLanes * kLanes;
@@ -102,31 +109,10 @@ inline int32_t rank_lists(const Lists& lists, const int32_t* sums, float unit, f
     for (int64_t i = n; i < (n + 7) / 8 * 8; i++) keys[i] = INT32_MIN;
     if (whole == 0) return INT32_MIN;
     const float mean = sum_of_lanes(totals) / whole, variance = sum_of_lanes(squares) / whole - mean * mean;
-    const float place = bell_place(kListsMore * wanted / n);
-    const float likely = mean + place * __builtin_sqrtf(larger(variance, 0.0f));
+    const float quantile = normal_quantile(kListsMore * wanted / n);
+    const float likely = mean + quantile * __builtin_sqrtf(larger(variance, 0.0f));
     return as_key((likely < largest ? likely : largest) * scale);
 }
 
-// Where to cut so that so many keys remain. Keys have room for n rounded up to 8.
-inline Cut cut_keys(int32_t* keys, int64_t n, int64_t wanted) {
-    int32_t low = keys[0], high = keys[0];
-    for (int64_t i = 1; i < n; i++) {
-        low = keys[i] < low ? keys[i] : low;
-        high = keys[i] > high ? keys[i] : high;
-    }
-    const int64_t padded = (n + 7) / 8 * 8;
-    for (int64_t i = n; i < padded; i++) keys[i] = INT32_MIN;  // never above anything
-    // Fewer than `wanted` lie above `high`, at least `wanted` at or above `low`.
-    while (low < high) {
-        const auto middle = static_cast<int32_t>(low + (int64_t{high} - low) / 2);
-        const int64_t above = count_above(keys, padded, middle);
-        if (above == wanted) return {middle, 0};
-        // Which way it goes cannot be predicted: no branch.
-        const bool fewer = above < wanted;
-        high = fewer ? middle : high;
-        low = fewer ? low : middle + 1;
-    }
-    return {high, wanted - count_above(keys, padded, high)};
-}
-
 }  // namespace
+}  // namespace pcpq

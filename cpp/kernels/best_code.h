@@ -1,52 +1,54 @@
-// The best code of one section: eight points at a time, one a lane, every center in turn.
+// The best code of one section: eight points at a time, one per lane, every codeword in turn.
 //
-// For a center c the loss of alpha * c is the parabola  w alpha^2 - 2 q alpha + constant, with
+// For a codeword c the loss of alpha * c is the parabola  w alpha^2 - 2 q alpha + constant, with
 //   isotropic  w = |c|^2                               q = <r,c>
 //   section    w = slope <r,c>^2 + ratio |c|^2         q = <r,c>                        slope = (1 - ratio) / |r|^2
 //   whole      w = slope <u,c>^2 + ratio |c|^2         q = pull <u,c> + ratio <r,c>     slope = (1 - ratio) / |u|^2
 // in units of the parallel weight. Over a whole vector the sections meet only in <e, u>: seen from one
 // section, `pull` = slope * (<e, u> of the others + <r,u> of this one), so a sweep is the same search again.
+#pragma once
 
+#include <cstdint>
+
+#include "kernels/kernels.h"
+#include "simd/simd.h"
+
+namespace pcpq {
 namespace {
-
-using pcpq::Codebook;
-using pcpq::EncodeJob;
-using pcpq::Loss;
-using pcpq::Scale;
 
 struct Best {
     Floats loss;
-    Ints center;
+    Ints code;
     Ints scale;
     Floats alpha;
 };
 
 // One section of the codebook.
-struct SectionBook {
-    int64_t size, n_centers;
+struct SectionCodebook {
+    int64_t size, n_codewords;
     int n_scales;
-    const float *centers, *norms, *inverse_norms, *scales, *bounds;
+    const float *codewords, *norms, *inverse_norms, *scales, *bounds;
 };
 
-inline SectionBook section_of(const Codebook& book, int64_t j) {
-    return {book.section_size,
-            book.n_centers,
-            static_cast<int>(book.n_scales),
-            book.centers + j * book.n_centers * book.section_size,
-            book.norms + j * book.n_centers,
-            book.inverse_norms + j * book.n_centers,
-            book.scales + j * book.scale_stride,
-            book.bounds + j * book.scale_stride};
+inline SectionCodebook section_of(const Codebook& codebook, int64_t j) {
+    return {.size = codebook.section_size,
+            .n_codewords = codebook.n_codewords,
+            .n_scales = static_cast<int>(codebook.n_scales),
+            .codewords = codebook.codewords + j * codebook.n_codewords * codebook.section_size,
+            .norms = codebook.norms + j * codebook.n_codewords,
+            .inverse_norms = codebook.inverse_norms + j * codebook.n_codewords,
+            .scales = codebook.scales + j * codebook.scale_stride,
+            .bounds = codebook.bounds + j * codebook.scale_stride};
 }
 
-// <x, c> for `Count` neighbouring centers; several at once keep the adders busy in long sections.
+// <x, c> for `Count` neighbouring codewords; several at once keep the adders busy in long sections.
 template <int D, int Count>
-inline void dots(const float* x, const float* centers, int64_t size, Floats* out) {
+inline void dots(const float* x, const float* codewords, int64_t size, Floats* out) {
     const int64_t length = D > 0 ? D : size;
-    for (int i = 0; i < Count; i++) out[i] = load(x) * broadcast(centers[i * length]);
+    for (int i = 0; i < Count; i++) out[i] = load(x) * broadcast(codewords[i * length]);
     for (int64_t t = 1; t < length; t++) {
         const Floats coordinate = load(x + t * kLanes);
-        for (int i = 0; i < Count; i++) out[i] = out[i] + coordinate * broadcast(centers[i * length + t]);
+        for (int i = 0; i < Count; i++) out[i] = out[i] + coordinate * broadcast(codewords[i * length + t]);
     }
 }
 
@@ -71,22 +73,22 @@ inline void parabola(Floats along_r, Floats along_u, float norm, Floats ratio, F
 }
 
 template <Loss loss, Scale scale, bool by_distance, int D>
-inline void consider(const SectionBook& book, int64_t i, Floats along_r, Floats along_u, Floats ratio, Floats slope,
-                     Floats pull, Best* best) {
+inline void consider(const SectionCodebook& codebook, int64_t i, Floats along_r, Floats along_u, Floats ratio,
+                     Floats slope, Floats pull, Best* best) {
     Floats w, q;
-    parabola<loss>(along_r, along_u, book.norms[i], ratio, slope, pull, &w, &q);
+    parabola<loss>(along_r, along_u, codebook.norms[i], ratio, slope, pull, &w, &q);
     const Floats two = broadcast(2.0f);
     Floats alpha = broadcast(1.0f), cost;
     Ints level = broadcast_int(0);
     if constexpr (scale == Scale::exact) {
-        alpha = loss == Loss::isotropic ? q * broadcast(book.inverse_norms[i]) : divide_or_zero(q, w);
+        alpha = loss == Loss::isotropic ? q * broadcast(codebook.inverse_norms[i]) : divide_or_zero(q, w);
     } else if constexpr (scale == Scale::quantized) {
-        const Floats ideal = loss == Loss::isotropic ? q * broadcast(book.inverse_norms[i]) : divide_or_zero(q, w);
-        level = rank(book.bounds, book.n_scales - 1, ideal);
-        alpha = look_up(book.scales, book.n_scales, level);
+        const Floats ideal = loss == Loss::isotropic ? q * broadcast(codebook.inverse_norms[i]) : divide_or_zero(q, w);
+        level = count_below(codebook.bounds, codebook.n_scales - 1, ideal);
+        alpha = look_up(codebook.scales, codebook.n_scales, level);
     }
     if constexpr (by_distance) {
-        cost = alpha * (alpha * broadcast(book.norms[i]) - two * along_r);
+        cost = alpha * (alpha * broadcast(codebook.norms[i]) - two * along_r);
     } else if constexpr (scale == Scale::none) {
         cost = w - two * q;
     } else {
@@ -94,31 +96,35 @@ inline void consider(const SectionBook& book, int64_t i, Floats along_r, Floats 
     }
     const Ints better = less(cost, best->loss);
     best->loss = choose(better, cost, best->loss);
-    best->center = choose(better, broadcast_int(static_cast<int32_t>(i)), best->center);
+    best->code = choose(better, broadcast_int(static_cast<int32_t>(i)), best->code);
     if constexpr (scale == Scale::quantized) best->scale = choose(better, level, best->scale);
     if constexpr (scale != Scale::none) best->alpha = choose(better, alpha, best->alpha);
 }
 
 template <Loss loss, Scale scale, bool by_distance, int D>
-inline Best best_code(const SectionBook& book, const float* r, const float* u, Floats ratio, Floats slope,
+inline Best best_code(const SectionCodebook& codebook, const float* r, const float* u, Floats ratio, Floats slope,
                       Floats pull) {
-    Best best{broadcast(__builtin_inff()), broadcast_int(0), broadcast_int(0),
-              broadcast(scale == Scale::none ? 1.0f : 0.0f)};
+    Best best{.loss = broadcast(__builtin_inff()),
+              .code = broadcast_int(0),
+              .scale = broadcast_int(0),
+              .alpha = broadcast(scale == Scale::none ? 1.0f : 0.0f)};
     constexpr int kTogether = D > 0 ? 1 : 4;
     Floats along_r[kTogether], along_u[kTogether];
     int64_t i = 0;
-    for (; i + kTogether <= book.n_centers; i += kTogether) {
-        dots<D, kTogether>(r, book.centers + i * book.size, book.size, along_r);
-        if constexpr (loss == Loss::whole) dots<D, kTogether>(u, book.centers + i * book.size, book.size, along_u);
+    for (; i + kTogether <= codebook.n_codewords; i += kTogether) {
+        dots<D, kTogether>(r, codebook.codewords + i * codebook.size, codebook.size, along_r);
+        if constexpr (loss == Loss::whole)
+            dots<D, kTogether>(u, codebook.codewords + i * codebook.size, codebook.size, along_u);
         for (int t = 0; t < kTogether; t++)
             consider<loss, scale, by_distance, D>(
-                book, i + t, along_r[t], loss == Loss::whole ? along_u[t] : along_r[t], ratio, slope, pull, &best);
+                codebook, i + t, along_r[t], loss == Loss::whole ? along_u[t] : along_r[t], ratio, slope, pull, &best);
     }
-    for (; i < book.n_centers; i++) {
-        dots<D, 1>(r, book.centers + i * book.size, book.size, along_r);
-        if constexpr (loss == Loss::whole) dots<D, 1>(u, book.centers + i * book.size, book.size, along_u);
-        consider<loss, scale, by_distance, D>(book, i, along_r[0], loss == Loss::whole ? along_u[0] : along_r[0], ratio,
-                                              slope, pull, &best);
+    for (; i < codebook.n_codewords; i++) {
+        dots<D, 1>(r, codebook.codewords + i * codebook.size, codebook.size, along_r);
+        if constexpr (loss == Loss::whole)
+            dots<D, 1>(u, codebook.codewords + i * codebook.size, codebook.size, along_u);
+        consider<loss, scale, by_distance, D>(codebook, i, along_r[0], loss == Loss::whole ? along_u[0] : along_r[0],
+                                              ratio, slope, pull, &best);
     }
     return best;
 }
@@ -142,3 +148,4 @@ inline Floats gather_ratio(const float* ratios, int64_t n, int64_t stride, int64
 }
 
 }  // namespace
+}  // namespace pcpq

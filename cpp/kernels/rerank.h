@@ -1,33 +1,41 @@
-// Scores of candidates by their vectors as kept. Every SIMD level adds lane by lane in one order, so all give the same
-// bits.
+// Scores of candidates by the kept vectors. Every SIMD level adds lane by lane in one order, so all give the same bits.
+#pragma once
 
+#include <cstdint>
+
+#include "kernels/half.h"
+#include "kernels/index_arrays.h"
+#include "kernels/kernels.h"
+#include "simd/simd.h"
+
+namespace pcpq {
 namespace {
 
-// Rows lie anywhere in memory; asked for this many ahead, they are there when their turn comes.
+// Rows lie anywhere in memory; prefetched this many ahead, they arrive in time.
 constexpr int64_t kRowsAhead = 8;
 
-inline void fetch_row(const char* row, int64_t bytes) {
+inline void prefetch_row(const char* row, int64_t bytes) {
     for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at);
     __builtin_prefetch(row + bytes - 1);
 }
 
-// Products of whole numbers, exact by pairs, added up as float32. The last sixteen may overlap those before them;
-// `last` is zero where they do.
+// Products of integers, exact by pairs, added up as float32. The last sixteen may overlap those before them; `tail` is
+// zero where they do.
 template <class Integer>
-inline float integer_product(const Integer* row, const int16_t* words, const int16_t* last, int64_t d) {
+inline float integer_product(const Integer* row, const int16_t* query, const int16_t* tail, int64_t d) {
     if (d < 16) {
         int64_t sum = 0;
-        for (int64_t i = 0; i < d; i++) sum += int32_t{row[i]} * words[i];
+        for (int64_t i = 0; i < d; i++) sum += int32_t{row[i]} * query[i];
         return static_cast<float>(sum);
     }
-    Floats sums = products_of_pairs(row, words);
+    Floats sums = products_of_pairs(row, query);
     int64_t i = 16;
-    for (; i + 16 <= d; i += 16) sums = sums + products_of_pairs(row + i, words + i);
-    if (i < d) sums = sums + products_of_pairs(row + d - 16, last);
+    for (; i + 16 <= d; i += 16) sums = sums + products_of_pairs(row + i, query + i);
+    if (i < d) sums = sums + products_of_pairs(row + d - 16, tail);
     return sum_of_lanes(sums);
 }
 
-// float32 sums: integers are exact in it, and their rounding is what limits them.
+// float32 sums: rounding vectors to integers costs more than rounding sums.
 template <class Integer>
 inline double integer_distance(const Integer* row, float unit, const float* query, int64_t d) {
     const Floats units = broadcast(unit);
@@ -46,11 +54,11 @@ inline double integer_distance(const Integer* row, float unit, const float* quer
 }
 
 template <class Integer>
-inline double integer_score(const Kept& kept, int64_t d, int64_t row, const Judge& judge) {
+inline double integer_score(const Kept& kept, int64_t d, int64_t row, const RerankQuery& query) {
     const Integer* values = static_cast<const Integer*>(kept.rows) + row * d;
     const float unit = kept.units[row];
-    if (kept.euclidean) return -integer_distance(values, unit, judge.query, d);
-    return double{unit} * judge.word_unit * integer_product(values, judge.words, judge.last_words, d);
+    if (kept.euclidean) return -integer_distance(values, unit, query.floats, d);
+    return double{unit} * query.unit * integer_product(values, query.integers, query.tail, d);
 }
 
 // float64 sums: with float32 rows the order is that of exact scores.
@@ -71,31 +79,32 @@ inline double float_score(const Kept& kept, int64_t d, int64_t row, const float*
     return sum_of([](double x, double q) { return q * x; });
 }
 
-inline double kept_score(const Kept& kept, int64_t d, int64_t row, const Judge& judge) {
+inline double rerank_score(const Kept& kept, int64_t d, int64_t row, const RerankQuery& query) {
     switch (kept.keep) {
         case Keep::int8:
-            return integer_score<int8_t>(kept, d, row, judge);
+            return integer_score<int8_t>(kept, d, row, query);
         case Keep::int16:
-            return integer_score<int16_t>(kept, d, row, judge);
+            return integer_score<int16_t>(kept, d, row, query);
         case Keep::float16:
-            return float_score<uint16_t>(kept, d, row, judge.query, [](uint16_t x) { return half_to_float(x); });
+            return float_score<uint16_t>(kept, d, row, query.floats, [](uint16_t x) { return half_to_float(x); });
         default:
-            return float_score<float>(kept, d, row, judge.query, [](float x) { return x; });
+            return float_score<float>(kept, d, row, query.floats, [](float x) { return x; });
     }
 }
 
-inline void kept_scores(const Kept& kept, int64_t d, const int32_t* rows, int64_t n, const Judge& judge,
-                        double* scores) {
+inline void rerank(const Kept& kept, int64_t d, const int32_t* rows, int64_t n, const RerankQuery& query,
+                   double* scores) {
     const int64_t bytes = d * bytes_of(kept.keep);
     const char* first = static_cast<const char*>(kept.rows);
-    for (int64_t i = 0; i < n && i < kRowsAhead; i++) fetch_row(first + rows[i] * bytes, bytes);
+    for (int64_t i = 0; i < n && i < kRowsAhead; i++) prefetch_row(first + rows[i] * bytes, bytes);
     for (int64_t i = 0; i < n; i++) {
         if (i + kRowsAhead < n) {
-            fetch_row(first + rows[i + kRowsAhead] * bytes, bytes);
+            prefetch_row(first + rows[i + kRowsAhead] * bytes, bytes);
             if (kept.units) __builtin_prefetch(kept.units + rows[i + kRowsAhead]);
         }
-        scores[i] = kept_score(kept, d, rows[i], judge);
+        scores[i] = rerank_score(kept, d, rows[i], query);
     }
 }
 
 }  // namespace
+}  // namespace pcpq
