@@ -21,28 +21,16 @@ ifneq ($(LOCK),)
 export PIP_CONSTRAINT := $(LOCK)
 export PIP_BUILD_CONSTRAINT := $(LOCK)
 endif
-SOURCES = pyproject.toml CMakeLists.txt $(shell find src cpp -type f -not -name '*.pyc')
-CPP = $(wildcard cpp/*/*.cpp cpp/*/*.h cpp/*/*.inl tests/native/*.cpp tests/native/*.h)
+SOURCES = pyproject.toml CMakeLists.txt $(shell find src cpp cmake -type f -not -name '*.pyc')
+EXTRAS = test test-integrations docs dev
+CPP = $(shell find cpp tests/native -name '*.cpp' -o -name '*.h')
 SANITIZED = build/sanitized
 WORKERS = -n auto --maxprocesses 4
-KERNEL_TESTS = tests/test_kernels.py tests/test_clustering.py tests/test_encoder.py tests/test_scorer.py \
-               tests/test_scales.py tests/test_loss.py tests/test_extremes.py tests/test_index.py \
-               tests/test_codebooks.py::test_everything_judged_in_float32_is_brute_force \
-               tests/test_codebooks.py::test_a_guessed_threshold_changes_no_answer \
-               tests/test_codebooks.py::test_rows_are_permuted_in_place \
-               tests/test_tuning.py::test_hostile_candidates_are_refused \
-               tests/test_tuning.py::test_what_is_measured_is_what_searches_find \
-               tests/test_checksum.py tests/test_golden.py tests/test_names.py tests/test_corruption.py \
-               tests/test_hostile.py
-TORTURE_TESTS = tests/test_kills.py tests/test_faults.py tests/test_power_loss.py tests/test_corruption.py \
-                tests/test_storage.py tests/test_snapshot.py tests/test_locks.py tests/test_backup.py \
-                tests/test_hostile.py tests/test_tables.py
+# pyproject.toml says what the markers of tests mean.
+TESTS = $(BIN)/python -m pytest --ignore tests/integrations
 SANITIZERS = PYTHONPATH=$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
     LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)"
 SEED ?= 0
-# The sanitizer holds freed memory back to catch its use.
-UNSANITIZED = --deselect tests/test_index.py::test_memory_does_not_grow_over_100_000_searches
-
 # The report page is tested in a real browser; where there is none to be had, those tests are skipped.
 browser:
 	@command -v chromium > /dev/null || sh tools/install_chromium.sh || echo "no Chromium: the report page is not tested"
@@ -54,15 +42,14 @@ demo: $(VENV)/.package
 
 # Workers share the processors: BLAS threads of each would wait for those of the others.
 test: $(VENV)/.package $(VENV)/.test browser
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) --ignore tests/integrations
+	OPENBLAS_NUM_THREADS=1 $(TESTS) $(WORKERS)
 
 # Tests of Ray make clusters, which want the machine for themselves. CI does this last, when everything is installed: then is the
 # time to look for a package that is not locked.
-RAY_TESTS = $(wildcard tests/integrations/test_ray_*.py)
-integrations: $(VENV)/.package $(VENV)/.integrations
+integrations: $(VENV)/.test $(VENV)/.test-integrations
 	$(if $(LOCK),$(BIN)/python tools/lock.py --check)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) tests/integrations $(RAY_TESTS:%=--ignore %)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(RAY_TESTS)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) -m "not ray" tests/integrations
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m ray tests/integrations
 	$(BIN)/python -m pytest tests/test_docs.py -k integrations
 
 wheels: $(VENV)/.created
@@ -92,14 +79,13 @@ sanitized: $(VENV)/.test
 	    -C build-dir=build/sanitized-objects .
 
 sanitize: sanitized
-	$(SANITIZERS) $(BIN)/python -m pytest -p no:cacheprovider $(WORKERS) $(KERNEL_TESTS) $(UNSANITIZED)
+	$(SANITIZERS) $(TESTS) -p no:cacheprovider $(WORKERS) -m "kernels and not unsanitized"
 
 # What tests do in a small form, in full: a thousand of each signal, every bit flipped, thousands of power losses, two
 # minutes of load on a million vectors (by itself: it keeps to a rate), ten minutes of forged indexes under sanitizers.
 torture: sanitized
-	PCPQ_TORTURE=1 $(BIN)/python -m pytest $(WORKERS) --dist worksteal --junit-xml build/torture.xml --durations 10 \
-	    $(TORTURE_TESTS)
-	PCPQ_TORTURE=1 $(BIN)/python -m pytest --junit-xml build/torture-load.xml tests/test_load.py
+	PCPQ_TORTURE=1 $(TESTS) $(WORKERS) -m torture --dist worksteal --junit-xml build/torture.xml --durations 10
+	PCPQ_TORTURE=1 $(TESTS) -m load --junit-xml build/torture-load.xml
 	$(SANITIZERS) $(BIN)/python tests/fuzz/fuzz_index.py --seconds 600 --seed $(SEED) --figures build/torture.json
 	$(BIN)/python tools/torture.py build/torture.json build/torture.xml build/torture-load.xml
 
@@ -124,21 +110,11 @@ $(VENV)/.created: $(LOCK)
 	touch $@
 
 $(VENV)/.package: $(VENV)/.created $(SOURCES)
+	@echo "Installing pcpq. The first time, this compiles its native core, which takes about a minute; later, what has changed."
 	$(BIN)/pip install --quiet ".[cli]"
 	touch $@
 
-$(VENV)/.test: $(VENV)/.package pyproject.toml
-	$(BIN)/pip install --quiet ".[test]"
-	touch $@
-
-$(VENV)/.integrations: $(VENV)/.test pyproject.toml
-	$(BIN)/pip install --quiet ".[test-integrations]"
-	touch $@
-
-$(VENV)/.docs: $(VENV)/.package pyproject.toml
-	$(BIN)/pip install --quiet ".[docs]"
-	touch $@
-
-$(VENV)/.dev: $(VENV)/.package pyproject.toml
-	$(BIN)/pip install --quiet ".[dev]"
+# pcpq is already installed here: pip adds the packages of the extra and builds nothing.
+$(EXTRAS:%=$(VENV)/.%): $(VENV)/.%: $(VENV)/.package
+	$(BIN)/pip install --quiet "pcpq[$*]"
 	touch $@

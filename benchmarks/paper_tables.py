@@ -53,7 +53,7 @@ def paper_data() -> str:
                 f"{seconds['lists'] + seconds['six methods']:.0f}",
             )
         )
-    head = ("run", "vectors", "lists", "sections", "centers", "lists probed", "lists and six methods, s")
+    head = ("run", "vectors", "lists", "sections", "codewords", "lists probed", "lists and six methods, s")
     notes = {one["data"]["name"]: one["data"]["note"] for one in results()}
     told = "\n".join(f"- {name}: {note}" for name, note in notes.items())
     commands = "\n\n".join(ran_in(one["environment"]) for one in results())
@@ -126,12 +126,12 @@ def paper_sizes() -> str:
         ]
         head = (
             titled(one),
-            "lost of residuals",
-            "lost of vectors",
+            "error of residuals",
+            "error of vectors",
             "code, bits",
-            "codebooks, bits a vector",
+            "codebooks, bits per vector",
             "build, s",
-            "query over all lists, us",
+            "query over all lists, µs",
         )
         parts.append(markdown(head, lines))
     return "\n\n".join(parts)
@@ -144,7 +144,7 @@ def measured(row: dict[str, Any], one: dict[str, Any]) -> tuple[str, ...]:
     return (bits, f"{row['relative_error']:.3f}", *(f"{value:.3f}" for value in recalls))
 
 
-NUMBERS = ("bits + codebooks'", "relative error", "1@1", "1@10", "1@10 re-ranked")
+NUMBERS = ("bits + codebook bits", "relative error", "1@1", "1@10", "1@10 re-ranked")
 
 
 def extension(part: str, labels: tuple[str, ...], head: tuple[str, ...]) -> str:
@@ -158,8 +158,8 @@ def extension(part: str, labels: tuple[str, ...], head: tuple[str, ...]) -> str:
 
 
 def spoken(text: str) -> str:
-    """`per_list` in words."""
-    return text.replace("_", " ")
+    """A label of a result in the words of the pages: `per_list` as "per list", centers as codewords."""
+    return text.replace("_", " ").replace("center", "codeword")
 
 
 def paper_equal_bits() -> str:
@@ -202,7 +202,7 @@ def paper_operations() -> str:
     tables = []
     for one in results():
         lines = [operation(row) for row in one.get("operations", [])]
-        head = (titled(one), "vectors", "centers", "formula", "counted", "time, us", "index, bits")
+        head = (titled(one), "vectors", "codewords", "formula", "counted", "time, µs", "index, bits")
         tables.append(markdown(head, lines))
     return "\n\n".join(tables)
 
@@ -210,7 +210,7 @@ def paper_operations() -> str:
 def operation(row: dict[str, Any]) -> Iterable[str]:
     """A row of Table 1."""
     numbers = (f"{row[name]:,}" for name in ("formula", "counted", "microseconds", "index_bits"))
-    return (row["label"], f"{row['vectors']:,}", row["centers"], *numbers)
+    return (spoken(row["label"]), f"{row['vectors']:,}", row["centers"], *numbers)
 
 
 TABLES = {

@@ -35,11 +35,13 @@ from markdown_tables import markdown, ran_in
 
 from pcpq.building import learn
 from pcpq.experiments.environment import environment
-from pcpq.index import Index
+from pcpq.index import Index, state_of
 from pcpq.io.streams import Stream
 from pcpq.ivf.kmeans import HALF_ROUNDS, NEAR_LISTS, NEAR_ROUNDS, ROUNDS
-from pcpq.search.execute import ask
-from pcpq.search.plan import make_plan
+from pcpq.search.plan import plan_search
+from pcpq.search.queries import prepare_queries
+from pcpq.search.request import SearchRequest
+from pcpq.search.searchable import ScanTrace
 from pcpq.segment.encoded_rows import RowsBuilder
 from pcpq.segment.training import ROWS_A_LIST, default_lists
 from pcpq.store.store import Store
@@ -136,11 +138,11 @@ def staged(vectors: np.ndarray, queries: np.ndarray, metric: str) -> Run:
 
 def asking(index: Index, queries: np.ndarray) -> dict[str, Any]:
     """Microseconds of every stage of a query among others and alone, rows scanned, candidates judged."""
-    snapshot = index._fitted().snapshot
+    snapshot = state_of(index).snapshot
     assert snapshot.recall is not None
     choice = snapshot.recall.choose(10, TARGET)
-    rows = ask(snapshot.trained, queries).rows
-    plan = make_plan(snapshot, 10, choice.probes, choice.rerank, None, None, None, None, 1)
+    rows = prepare_queries(snapshot.trained, queries).rows
+    plan = plan_search(snapshot, SearchRequest(k=10, probes=choice.probes, rerank=choice.rerank, threads=1))
     found: dict[str, Any] = {"probes": choice.probes, "rerank": choice.rerank}
     for kind, groups in (("batch_us", [queries]), ("single_us", list(queries[:300]))):
         asked = [rows] if kind == "batch_us" else [rows[i : i + 1] for i in range(len(groups))]
@@ -152,7 +154,7 @@ def asking(index: Index, queries: np.ndarray) -> dict[str, Any]:
             total = time.perf_counter() - start
             for part in asked:
                 work = np.zeros((len(part), 3), np.int64)
-                snapshot.search(part, 10, plan.probes, plan.rerank, plan.allowed, 1, work, stages[:4])
+                snapshot.scan(part, plan, ScanTrace(work, stages[:4]))
                 if kind == "batch_us":
                     found["rows_scanned"], found["judged"] = (float(work[:, i].mean()) for i in (1, 2))
             stages[4] = max(1e-7 * count, total - stages[:4].sum())  # clocks are read at different moments
@@ -284,8 +286,17 @@ def large(constants: dict[str, Any], n: int, d: int) -> list[str]:
 
 def large_table(found: dict[str, Any]) -> str:
     """10 million to 10 billion vectors."""
-    heads = ["vectors", "bytes each", "index", "lists", "directories", "nodes", "core hours", "build, hours"]
-    heads += ["rows a query", "one core, ms", "all nodes, ms"]
+    heads = [
+        "vectors",
+        "bytes per vector",
+        "index",
+        "lists",
+        "directories",
+        "nodes",
+        "core hours",
+        "build, hours",
+    ]
+    heads += ["rows per query", "one core, ms", "all nodes, ms"]
     rows = [large(found["constants"], n, found["runs"][0]["d"]) for n in LARGE]
     return f"{markdown(heads, rows)}\n\n{ran_in(found['environment'])}"
 
@@ -299,14 +310,14 @@ def check_table(found: dict[str, Any]) -> str:
     units = {
         "build": "build, s",
         "bytes": "bytes",
-        "batch_us": "a query of a batch, us",
-        "single_us": "a query, us",
+        "batch_us": "batched, µs per query",
+        "single_us": "single query, µs",
     }
     rows = [
         [units[name], f"{expected[name]:,.0f}", f"{measured[name]:,.0f}", ratio]
         for name, ratio in ratios.items()
     ]
-    heads = [f"{was['n']:,} vectors", "predicted", "measured", "predicted over measured"]
+    heads = [f"{was['n']:,} vectors", "predicted", "measured", "predicted / measured"]
     return f"{markdown(heads, rows)}\n\n{ran_in(found['environment'])}"
 
 

@@ -28,6 +28,7 @@ html_show_sphinx = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_class_signature = "mixed"
+autodoc_mock_imports = ["faiss"]  # only its names are needed
 
 SECTIONS = ("Parameters", "Returns", "Attributes")
 NAME = re.compile(r"^([\w, ]+) : (.*)$")

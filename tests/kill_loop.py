@@ -17,6 +17,7 @@ import numpy as np
 
 import pcpq
 from pcpq.store import files
+from pcpq.util import durable_files
 
 D, N_LISTS, N_IDS = 4, 2, 60
 FIRST = 40  # ids at the start
@@ -130,7 +131,7 @@ def run(path, kind, step, die_at):
             apply(index, kind, step, model)
             say("begin", step, os.getpid())
             if die_at >= 0:
-                files.os = DeadlyOs(die_at)
+                files.os = durable_files.os = DeadlyOs(die_at)
             commit(index, step)
             say("done", step, os.getpid())
             if die_at >= 0:  # more calls than there are

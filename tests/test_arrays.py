@@ -5,6 +5,8 @@ import pcpq
 from pcpq.io.arrays import as_vectors, empty_lines, typical_unit, working_rows
 from pcpq.util.batches import ALL_BATCHES_ELEMENTS, BATCH_ELEMENTS, batches
 
+pytestmark = pytest.mark.portable
+
 
 def test_a_memory_map_is_not_copied(tmp_path):
     np.save(tmp_path / "rows.npy", np.ones((5, 3), np.float32))

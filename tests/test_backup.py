@@ -7,11 +7,12 @@ import threading
 
 import numpy as np
 import pytest
+from patched_os import patch_os
 from test_storage import VECTORS, answers, files, small_index
 
 import pcpq
 from pcpq.store import backup as storage_backup
-from pcpq.store import files as storage_files
+from pcpq.util import durable_files
 
 IDS = range(0, 420, 9)
 
@@ -160,7 +161,7 @@ def test_a_backup_that_fails_leaves_nothing(saved, tmp_path, monkeypatch):
     opened = pcpq.open(saved)
     for left in (0, 2000, 12000):
         with monkeypatch.context() as patch:
-            patch.setattr(storage_files, "os", FullDisk(left))
+            patch_os(patch, FullDisk(left))
             with pytest.raises(OSError, match="No space left"):
                 opened.backup(tmp_path / "backup", copy=True)
         assert not (tmp_path / "backup").exists()
@@ -192,7 +193,7 @@ def test_a_backup_that_was_interrupted_at_its_end_says_that_it_is_there(saved, t
     opened = pcpq.open(saved)
 
     def replace_and_stop(path, new):
-        storage_files.replace_file(path, new)
+        durable_files.replace_file(path, new)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(storage_backup, "replace_file", replace_and_stop)

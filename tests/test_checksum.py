@@ -4,6 +4,8 @@ import pytest
 import pcpq
 from pcpq import _core
 
+pytestmark = [pytest.mark.kernels, pytest.mark.portable, pytest.mark.quick]
+
 
 @pytest.mark.parametrize(
     ("content", "expected"),

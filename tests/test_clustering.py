@@ -20,6 +20,8 @@ from pcpq.quantizers.clustering import (
     total_loss,
 )
 
+pytestmark = pytest.mark.kernels
+
 
 def make_section(seed, *, n=400, size=3, anisotropic=False):
     generator = np.random.default_rng(seed)

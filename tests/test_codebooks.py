@@ -10,6 +10,8 @@ import pcpq
 from pcpq import _core
 from pcpq.store.state import State
 
+pytestmark = pytest.mark.portable
+
 # Few rounds of training: it is the index that is tested here.
 QUANTIZERS = [
     quantizer.set_params(max_iterations=4)
@@ -51,7 +53,8 @@ def test_recall_with_every_metric_quantizer_and_codebooks(quantizer, metric, cod
     for keep, floor in ((None, 0.45), ("int8", 0.85), ("int16", 0.9), ("float16", 0.9), ("float32", 0.9)):
         # What is learned does not depend on what is kept; learning it once saves most of the time.
         index = copy.copy(fitted)
-        index.keep, index._state = keep, State(replace(fitted._state.snapshot.trained, keep=keep))
+        index._config = replace(fitted.config, keep=keep)
+        index._state = State(replace(fitted._state.snapshot.trained, keep=keep))
         index.add(vectors)
         found = index.search(queries, k=10, probes=3, rerank=60)
         assert recall(found.ids, truth) >= floor, keep
@@ -60,6 +63,7 @@ def test_recall_with_every_metric_quantizer_and_codebooks(quantizer, metric, cod
         assert (np.diff(found.scores, axis=1) * (1 if metric == "euclidean" else -1) >= 0).all()
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("codebooks", ["shared", "per_list"])
 @pytest.mark.parametrize("quantizer", QUANTIZERS, ids=name_of)
@@ -145,6 +149,7 @@ def test_a_codebook_a_list_fits_lists_that_differ():
     assert errors["per_list"] < 0.8 * errors["shared"]
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("tails", [1.0, 30.0])
 def test_a_guessed_threshold_changes_no_answer(metric, tails):
@@ -160,6 +165,7 @@ def test_a_guessed_threshold_changes_no_answer(metric, tails):
         assert np.array_equal(guessed.scores, scanned.scores)
 
 
+@pytest.mark.kernels
 def test_rows_are_permuted_in_place():
     generator = np.random.default_rng(1)
     for n, width in ((1, 3), (2, 1), (1000, 7)):

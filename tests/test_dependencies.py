@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+pytestmark = pytest.mark.repository
+
 tomllib = pytest.importorskip("tomllib")
 
 ROOT = Path(__file__).parent.parent

@@ -8,6 +8,8 @@ import pcpq
 from pcpq.quantizers.encoder import anchored_corrections, corrections
 from pcpq.quantizers.loss import anisotropic_weights
 
+pytestmark = pytest.mark.kernels
+
 PLAIN = {"gain": False, "bias": False}
 
 

@@ -5,6 +5,8 @@ import pytest
 
 import pcpq
 
+pytestmark = pytest.mark.kernels
+
 METHODS = [
     pcpq.PQ(),
     pcpq.PQ(norm_scale=True),

@@ -10,6 +10,8 @@ import pytest
 
 import pcpq
 
+pytestmark = [pytest.mark.kernels, pytest.mark.portable, pytest.mark.quick]
+
 ROOT = Path(__file__).parent
 STORED = sorted(path for path in (ROOT / "golden").glob("v*/*") if path.is_dir())
 

@@ -12,14 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from forging import file_of, forge, load
-from test_storage import KEEPS, METRICS, QUERIES, TORTURE, VECTORS, small_index
+from small_indexes import KEEPS, METRICS, QUERIES, TORTURE, VECTORS, small_index
 
 import pcpq
 from pcpq.segment.codebooks import Codebooks
 from pcpq.store import limits
 
 sys.path.insert(0, str(Path(__file__).parent / "fuzz"))
-import fuzz_index as fuzz
+import fuzz_index
+from forged_cases import attacks, cases
+from good_indexes import good_indexes
+
+pytestmark = [pytest.mark.kernels, pytest.mark.torture]
 
 LISTS = [3, 8, 16, 32]
 QUANTIZERS = {
@@ -31,29 +35,29 @@ QUANTIZERS = {
 
 @pytest.fixture(scope="module")
 def indexes():
-    with fuzz.good_indexes() as found:
+    with good_indexes() as found:
         yield found
 
 
-def failures(cases, indexes):
-    return [f"{said}\n    {json.dumps(case)}" for case, said in fuzz.bad_cases(cases, indexes, Counter())]
+def failures(tried, indexes):
+    return [f"{said}\n    {json.dumps(case)}" for case, said in fuzz_index.bad_cases(tried, indexes, Counter())]
 
 
 # The fuzzer's cases, in a process of their own: a crash is a failure of the test, not its end.
 
 
 def test_every_case_that_ever_went_wrong_is_answered_or_refused(indexes):
-    assert len(fuzz.corpus()) > 30
-    assert failures(fuzz.corpus(), indexes) == []
+    assert len(fuzz_index.corpus()) > 30
+    assert failures(fuzz_index.corpus(), indexes) == []
 
 
 def test_some_forged_indexes_are_answered_or_refused(indexes):
-    assert failures(islice(fuzz.cases(0, indexes), 4000 if TORTURE else 150), indexes) == []
+    assert failures(islice(cases(0, indexes), 4000 if TORTURE else 150), indexes) == []
 
 
 def test_native_code_chooses_lists_by_any_float(indexes):
     """Without the checks of trained arrays, which would refuse these."""
-    assert failures(fuzz.attacks(), indexes) == []
+    assert failures(attacks(), indexes) == []
 
 
 # What is trained
@@ -203,7 +207,7 @@ def test_equal_ids_bring_nothing_of_an_earlier_search(k, simd_level):
     allowed = index._state.snapshot.parts[0].everything
     for queries in (QUERIES[:1], QUERIES):
         other.search(queries, k=k, rerank=60, threads=1)
-        wanted = segment.search(queries, k, 8, 60, allowed, 1)
+        wanted = segment.search(queries, k=k, probes=8, rerank=60, allowed=allowed, threads=1)
         other.search(queries, k=k, rerank=60, threads=1)
         found = equal.search(queries, k, 8, 60, allowed, 1)
         assert np.array_equal(found[0], wanted[0])
@@ -328,7 +332,9 @@ def test_queries_that_another_thread_spoils_find_ids_of_the_index(n_lists, codin
             queries[:] = QUERIES
             queries[:, some] = value
             for asked in (queries, queries[:1], queries[:3]):
-                _, ids = part.segment.search(asked, 5, 2, 10, part.everything, 1)
+                _, ids = part.segment.search(
+                    asked, k=5, probes=2, rerank=10, allowed=part.everything, threads=1
+                )
                 assert ((ids >= -1) & (ids < len(VECTORS))).all()
 
 
@@ -366,7 +372,7 @@ def test_candidates_and_lists_beyond_all_that_there_are_take_no_room(few):
     for probes, rerank in ((3, 1 << 34), (1 << 30, 1 << 34), (1 << 30, n)):
         found = few.search(QUERIES, k=5, probes=probes, rerank=rerank)
         assert np.array_equal(found.ids, wanted.ids)
-    assert few.explain(QUERIES[0], k=2**30)["candidates_judged"] == n
+    assert few.explain(QUERIES[0], k=2**30)["candidates_reranked"] == n
     segment = few._state.snapshot.parts[0].segment
     scores, ids = np.empty((len(QUERIES), 5)), np.empty((len(QUERIES), 5), np.int64)
     segment.searcher.search(QUERIES, 1 << 60, 1 << 60, ids, scores)

@@ -1,6 +1,6 @@
 """The public names, their signatures and the options of the command line are those of interface.txt.
 
-Users see what changes it: a change needs a line in CHANGELOG.md, and a rename an alias with a DeprecationWarning.
+Users see what changes it: a change needs a line in CHANGELOG.md, a rename an alias with a DeprecationWarning.
 `python tests/test_interface.py` writes the file again.
 """
 

@@ -10,6 +10,8 @@ import pytest
 
 from pcpq import _core
 
+pytestmark = [pytest.mark.kernels, pytest.mark.portable, pytest.mark.quick]
+
 LOSSES = ("isotropic", "section", "whole")
 SCALES = ("none", "exact", "quantized", "vector")
 CASES = [case for case in itertools.product(LOSSES, SCALES) if case != ("whole", "vector")]

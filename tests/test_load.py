@@ -5,10 +5,13 @@ import threading
 import time
 
 import numpy as np
+import pytest
 from reference import recall
-from test_storage import TORTURE
+from small_indexes import TORTURE
 
 import pcpq
+
+pytestmark = [pytest.mark.load, pytest.mark.linux]
 
 N, DIMENSIONS, SECONDS = (1_000_000, 32, 120) if TORTURE else (20_000, 16, 4)
 ADDS, REMOVES, TICK = 10_000, 1_000, 0.1  # a second, a second, seconds
@@ -76,7 +79,7 @@ def test_an_index_keeps_up_with_additions_and_removals_while_it_is_searched():
     assert not wrong
     assert searches[0] > 10
     assert len(index) == alive.sum()
-    there = np.concatenate([part.segment.ids[part.rows_there()] for part in index._state.snapshot.parts])
+    there = np.concatenate([part.segment.ids[part.rows_left()] for part in index._state.snapshot.parts])
     assert np.array_equal(np.sort(there), np.flatnonzero(alive))
     after = recall_of(index, vectors, alive, queries)
     assert after > before - 0.01

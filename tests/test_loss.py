@@ -11,6 +11,8 @@ from pcpq.quantizers.loss import (
     ratio_table,
 )
 
+pytestmark = pytest.mark.kernels
+
 
 @pytest.mark.parametrize("dimensions", [2, 3, 4, 5, 8, 16, 64])
 def test_weights_agree_with_numerical_integration(dimensions):

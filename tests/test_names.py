@@ -8,6 +8,8 @@ import pcpq
 import pcpq.segment.ids
 from pcpq.segment.ids import Names
 
+pytestmark = [pytest.mark.kernels, pytest.mark.portable]
+
 ODD_WORDS = [
     "",
     " ",

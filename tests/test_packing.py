@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from pcpq.segment.packing import BLOCK, Blocks, pack_plain, pack_scaled, pair_up, take_apart, unpack
 
+pytestmark = pytest.mark.portable
+
 COUNTS = np.array([0, 1, 31, 32, 33, 0, 70])
 
 

@@ -4,12 +4,13 @@ import shutil
 
 import numpy as np
 import pytest
+from patched_os import patch_os
 from power_loss import Disk, RecordingOs, write_tree
-from test_storage import TORTURE, VECTORS, answers, small_index, some_vectors
+from small_indexes import TORTURE, VECTORS, answers, small_index, some_vectors
 
 import pcpq
-from pcpq.store import backup as storage_backup
-from pcpq.store import files as storage_files
+
+pytestmark = pytest.mark.torture
 
 IDS = range(0, 420, 9)
 LOSSES = 40 if TORTURE else 3  # at every call
@@ -27,8 +28,7 @@ class Recorded:
 
     def run(self, program):
         with self.monkeypatch.context() as patch:
-            for module in (storage_files, storage_backup):
-                patch.setattr(module, "os", self.os)
+            patch_os(patch, self.os)
             program(self)
 
     def step(self, act, index):

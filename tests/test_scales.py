@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from pcpq.quantizers.scales import MAX_BINS, best_levels, bin_values, nearest_level
 
+pytestmark = [pytest.mark.kernels, pytest.mark.portable]
+
 numbers = st.floats(-100, 100, width=32)
 pairs = st.lists(st.tuples(numbers, st.floats(0, 10, width=32)), min_size=1, max_size=9)
 

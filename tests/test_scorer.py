@@ -6,6 +6,8 @@ import pcpq
 from pcpq import _core
 from pcpq.quantizers.scorer import score_arguments
 
+pytestmark = [pytest.mark.kernels, pytest.mark.portable, pytest.mark.quick]
+
 METHODS = [pcpq.PQ, pcpq.APQ, pcpq.PCPQ, pcpq.APCPQ, pcpq.QPCPQ, pcpq.QAPCPQ]
 
 

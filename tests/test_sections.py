@@ -5,6 +5,8 @@ from hypothesis import strategies as st
 
 from pcpq.quantizers.sections import make_layout, query_whitening, turn
 
+pytestmark = pytest.mark.portable
+
 
 @given(st.integers(1, 200), st.data())
 def test_every_coordinate_has_its_own_place_whatever_the_sections(dimensions, data):

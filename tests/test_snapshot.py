@@ -6,13 +6,17 @@ import time
 import numpy as np
 import pytest
 from reference import exact
-from test_storage import TORTURE
+from small_indexes import TORTURE
 
 import pcpq
 import pcpq.store.state
-from pcpq.search.snapshot import Part, Snapshot, best_of
+from pcpq.search.snapshot import Snapshot
+from pcpq.search.top_k import best_of
+from pcpq.segment.part import Part
 from pcpq.segment.segment import LEAST_ROWS_A_BLOCK
 from pcpq.store.merging import merge
+
+pytestmark = pytest.mark.torture
 
 METRICS = ["dot", "cosine", "euclidean"]
 KEEPS = [None, "int16"]
@@ -203,7 +207,7 @@ def test_a_part_knows_which_of_its_rows_are_there(data, fitted):
     assert part.has(rows).tolist() == [True, True, False]
     assert less.has(rows).tolist() == [False, False, False]
     assert (part.count, less.count) == (300, 298)
-    assert np.array_equal(np.setdiff1d(np.arange(300), rows[:2]), less.rows_there())
+    assert np.array_equal(np.setdiff1d(np.arange(300), rows[:2]), less.rows_left())
     assert less.everything.share == 298 / 300
     assert less.only(part.segment.every_row).count == 298
     assert less.without(np.empty(0, np.intp)) is less
@@ -254,7 +258,7 @@ def test_what_goes_while_parts_are_merged_does_not_come_back(words, data, fitted
     expected = {key: row for key, row in expected.items() if key not in name[410:415]}
     new = name[330:340] + name[12:17] + name[5:8]
     expected.update(zip(new, vectors[500:518], strict=True))
-    state.snapshot = state.snapshot.replaced(old, merged)
+    state.contents = state.contents._replace(snapshot=state.snapshot.replaced(old, merged))
     assert len(index) == len(expected)
     assert [some in index for some in name] == [some in expected for some in name]
     assert np.array_equal(index.reconstruct(list(expected)), np.stack(list(expected.values())))
@@ -288,7 +292,7 @@ def test_a_merge_keeps_every_column_of_what_is_there(data, fitted, unmerged):
     assert np.array_equal(np.sort(merged.ids), np.setdiff1d(np.arange(400), np.arange(0, 400, 7)))
     again = merged.rows()
     for part in parts:
-        there = part.rows_there()
+        there = part.rows_left()
         rows, places = part.segment.rows().taken(there), merged.find(part.segment.ids[there])
         for name in ("lists", "centers", "scales", "bias_bytes", "gains", "biases", "ids"):
             before, after = getattr(rows, name), getattr(again, name)
@@ -386,7 +390,7 @@ def test_whoever_sees_the_first_words_sees_them_as_words(fitted, data):
     class Watched(pcpq.store.state.State):
         def __setattr__(self, name, value):
             super().__setattr__(name, value)
-            if name == "snapshot":
+            if name == "contents":
                 seen.append((len(index), index.search(queries[0], k=3).ids.tolist(), "w0" in index))
 
     index._state.__class__ = Watched

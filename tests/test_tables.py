@@ -8,13 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from test_storage import TORTURE
+from small_indexes import TORTURE
 
 import pcpq
 from pcpq.search.where import matching
 from pcpq.segment.attributes import Attributes
 from pcpq.store.tables import read_attributes, write_attributes
 from pcpq.store.tensors import FileEntry, checksum
+
+pytestmark = pytest.mark.torture
 
 N = 8
 

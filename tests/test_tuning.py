@@ -9,7 +9,7 @@ from reference import exact
 
 import pcpq
 from pcpq import _core
-from pcpq.search.execute import ask
+from pcpq.search.queries import prepare_queries
 from pcpq.tuning.ground_truth import ExactAnswers, Truth, TuningQueries
 from pcpq.tuning.measure import measure, measure_index, probing_order
 
@@ -219,7 +219,7 @@ def test_recall_of_lists_that_are_gone_is_forgotten(vectors, queries):
     snapshot = index._state.snapshot
     index.refit().result()
     before = index._state.snapshot.recall
-    index._state.know(snapshot.recall, snapshot.trained)
+    index._state.set_recall_curve(snapshot.recall, snapshot.trained)
     assert index._state.snapshot.recall is before
 
 
@@ -299,6 +299,7 @@ def test_a_query_is_no_answer_to_itself(vectors):
     assert not (answers.truth().ids == own[:, None]).any()
 
 
+@pytest.mark.kernels
 def test_what_is_measured_is_what_searches_find(vectors, queries):
     """The curve comes from one scan of all lists; searches of some lists must agree with it."""
     index = pcpq.build(vectors, metric="dot", keep="float32")
@@ -318,7 +319,7 @@ def test_what_is_measured_is_what_searches_find(vectors, queries):
 def test_lists_come_in_the_order_in_which_searches_probe_them(vectors, queries):
     index = pcpq.build(vectors, metric="dot", n_lists=50)
     snapshot = index._state.snapshot
-    order = probing_order(snapshot.trained, ask(snapshot.trained, queries).rows)
+    order = probing_order(snapshot.trained, prepare_queries(snapshot.trained, queries).rows)
     sizes = np.diff(snapshot.parts[0].segment.blocks.rows)
     scanned = [index.explain(query, probes=3)["rows_scanned"] for query in queries[:100]]
     expected = [sizes[places < 3].sum() for places in order[:100]]
@@ -326,6 +327,7 @@ def test_lists_come_in_the_order_in_which_searches_probe_them(vectors, queries):
     assert np.mean(np.array(scanned) == expected) > 0.98
 
 
+@pytest.mark.kernels
 def test_hostile_candidates_are_refused():
     arguments = {name: np.zeros((1, 2), np.int32) for name in ("scanned", "lists", "ranks")}
     settings = {"parts": [0], "results": [1], "probes": [1], "reranks": [[1]]}

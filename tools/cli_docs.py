@@ -19,10 +19,11 @@ NEED = {"hdf5": "h5py", "parquet": "pyarrow", "arrow": "pyarrow"}
 
 
 INTRODUCTION = """
-Every command has `--help`, which ends in an example, and, but for `completion`, `--json` for scripts: one JSON
-object on standard output (`search`: one a query) and nothing else. Long work shows a bar with rate and time
-left on a terminal, and nothing where there is none. Colours are for terminals, and not where `NO_COLOR` is set.
-`pip install "pcpq[cli]"` brings rich (coloured tables, finer bars) and shtab (completion).
+`pip install .` installs the command `pcpq`. Every command has `--help`, which ends with examples. Every command
+except `completion` has `--json` for scripts: it prints one JSON object on standard output (`search`: one per
+query) and nothing else. Long commands show a progress bar on a terminal. Colours are used on terminals only,
+and not if `NO_COLOR` is set. The extra `cli` adds rich (coloured tables, better progress bars) and shtab (shell
+completion): `pip install ".[cli]"`.
 """
 
 
@@ -46,11 +47,11 @@ def lines() -> Iterator[str]:
         yield f"| [`pcpq {name}`](#pcpq-{name}) | {command.summary} |"
     for name, command in commands.by_name.items():
         yield from section(name, command)
-    yield from ("", "## Files", "", "Vectors are read from:", "")
-    yield from ("| format | names end in | needs |", "| --- | --- | --- |")
+    yield from ("", "## File formats", "", "Formats of vectors that can be read:", "")
+    yield from ("| format | suffixes | requires |", "| --- | --- | --- |")
     for name, suffixes in FORMATS.items():
         need = NEED.get(name)
-        extra = f'{need}: `pip install "pcpq[{EXTRAS[need]}]"`' if need else ""
+        extra = f"{need} (extra `{EXTRAS[need]}`)" if need else ""
         yield f"| {name} | {' '.join(f'`{suffix}`' for suffix in suffixes)} | {extra} |"
     yield from ("", f"`pcpq export` writes {', '.join(WRITTEN_FORMATS)}.")
     yield from (f"`pcpq search` writes {', '.join(RESULT_FORMATS)}.", "", "## Exit codes", "")

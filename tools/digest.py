@@ -4,10 +4,10 @@
     python tools/digest.py > after.txt      # on another, on the same machine
     diff before.txt after.txt
 
-Eight indexes are built from the bundled word vectors, over metrics, quantizers, kept vectors, codebooks and ids.
-Each is searched in every way, stored, opened, changed and compacted. Every stored array, the manifest without its
-random names, and every answer becomes one line, per SIMD level. Only public names and the stored format are used.
-Training calls BLAS, whose rounding differs between machines: compare lines of one machine.
+Eight indexes are built from the bundled word vectors, over metrics, quantizers, kept vectors, codebooks, ids.
+Each is searched in every way, stored, opened, changed and compacted. Every stored array, the manifest without
+its random names, and every answer becomes one line, per SIMD level. Only public names and the stored format are
+used. Training calls BLAS, whose rounding differs between machines: compare lines of one machine.
 """
 
 from __future__ import annotations

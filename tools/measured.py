@@ -22,7 +22,7 @@ from markdown_tables import RESULTS, markdown, ran_in  # noqa: E402
 DOCS = ROOT / "docs"
 PLOTS = DOCS / "plots"
 SETS = ("glove", "lastfm48k", "npm", "minilm")
-MODES = {"batch": "all at once", "single": "one a call"}
+MODES = {"batch": "batched", "single": "single query"}
 # How defaults.py calls them; int16 is the default.
 KEEPS = {
     "int8": "lists=2.0, keep=int8",
@@ -67,7 +67,7 @@ def keeps() -> str:
     lines = []
     for keep, key in KEEPS.items():
         rows = [sets[name]["choices"][key] for name in SETS]
-        cells = [f"{r['bytes_a_vector']:.0f} B, {r['microseconds']:.1f} us, {r['recall']:.3f}" for r in rows]
+        cells = [f"{r['bytes_a_vector']:.0f} B, {r['microseconds']:.1f} µs, {r['recall']:.3f}" for r in rows]
         lines.append((f'`"{keep}"`', *cells))
     return markdown(("keep", *map(about, SETS)), lines) + "\n\n" + ran_in(sets["glove"]["environment"])
 
@@ -87,7 +87,7 @@ def codes_alone() -> str:
 
 
 def beside(rival: str) -> str:
-    """Our queries a second over another's, with vectors kept, on every set where both were measured."""
+    """Queries per second of pcpq divided by a peer's, with vectors kept, on all sets with both results."""
     lines: list[tuple[Any, ...]] = []
     commands: list[str] = []
     heads: list[str] = []
@@ -102,28 +102,38 @@ def beside(rival: str) -> str:
         sizes = [f"{middle[who]['bytes_a_vector']:.0f}" for who in ("pcpq", rival)]
         lines.append((in_words(found["data"]), " / ".join(sizes), *(ratios.get(run, "") for run in runs)))
         commands.append(ran_in(found["environment"]))
-    head = ("set", f"bytes a vector, pcpq / {rival}", *heads)
+    head = ("set", f"bytes per vector, pcpq / {rival}", *heads)
     return "\n\n".join((markdown(head, lines), *commands))
 
 
 def ray_cluster() -> str:
-    """Queries a second by nodes, and what a call costs."""
+    """Queries per second by number of nodes, and the overhead of a call."""
     found = committed("ray_cluster")
-    rates = [(name, f"{count:,.0f}") for name, count in found["medians"].items()]
+    rates = [(run_name(name), f"{count:,.0f}") for name, count in found["medians"].items()]
     costs = [
-        (name, *(f"{row[kind]:,.0f}" for kind in ("local", "sharded", "overhead", "overhead_a_query")))
+        (
+            run_name(name),
+            *(f"{row[kind]:,.0f}" for kind in ("local", "sharded", "overhead", "overhead_a_query")),
+        )
         for name, row in found["overhead_us"].items()
     ]
     second, empty = found["second_node_over_second_process"], found["empty_call_us"]
-    heads = ("a call, us", "local index", "ShardedIndex", "more", "more, a query")
+    heads = ("µs per call", "local index", "ShardedIndex", "overhead", "overhead per query")
     return "\n\n".join(
         (
-            markdown(("one core each", "queries a second"), rates),
-            f"The second node adds {second} of what the second process adds.",
+            markdown(("one core each", "queries per second"), rates),
+            f"The second node adds {second} of the throughput that a second process adds.",
             markdown(heads, costs),
-            f"A call of an actor that does nothing takes {empty:,.0f} us. {ran_in(found['environment'])}",
+            f"A call of an actor that does nothing takes {empty:,.0f} µs. {ran_in(found['environment'])}",
         )
     )
+
+
+def run_name(name: str) -> str:
+    """The name of a run, with the singular after 1."""
+    for plural, singular in (("nodes", "node"), ("processes", "process"), ("queries", "query")):
+        name = re.sub(rf"\b1 {plural}", f"1 {singular}", name)
+    return name.replace("a shard each", "one shard each")
 
 
 TABLES: dict[str, Callable[[], str]] = {
@@ -137,7 +147,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def filled(page: str) -> str:
-    """A page with every table made anew."""
+    """A page with every table regenerated."""
     return re.sub(
         r"<!-- measured: (\w+) -->\n.*?<!-- end -->",
         lambda match: f"<!-- measured: {match[1]} -->\n{TABLES[match[1]]()}\n<!-- end -->",
@@ -155,7 +165,7 @@ def pages() -> list[Path]:
 
 
 def frontier(rows: Iterable[dict[str, Any]]) -> list[tuple[float, float]]:
-    """Bytes and recall of codes that no smaller one beats."""
+    """Bytes and recall of the codes on the Pareto front."""
     points: list[tuple[float, float]] = []
     for row in sorted(rows, key=lambda row: (row["bytes"], -row["recall_10_at_10"])):
         if not points or row["recall_10_at_10"] > points[-1][1]:
@@ -164,7 +174,7 @@ def frontier(rows: Iterable[dict[str, Any]]) -> list[tuple[float, float]]:
 
 
 def codes() -> list[Panel]:
-    """Recall by bytes, all lists scanned, nothing kept."""
+    """Recall by bytes, all lists scanned, no vectors kept."""
     panels = []
     for name in SETS:
         found = committed(f"quantizers_{name}")
@@ -172,9 +182,9 @@ def codes() -> list[Panel]:
         few = [row for row in ours if not re.search(r"n_centers=(32|256)", row["method"])]
         peers = [row for row in found["peers"] if row["lists"] != "inner product"]
         series = {
-            "QPCPQ, 16 centers or fewer": [row for row in few if row["method"].startswith("QPCPQ")],
-            "PQ, 16 centers": [row for row in few if row["method"].startswith("PQ")],
-            "PQ, 256 centers": [
+            "QPCPQ, at most 16 codewords": [row for row in few if row["method"].startswith("QPCPQ")],
+            "PQ, 16 codewords": [row for row in few if row["method"].startswith("PQ")],
+            "PQ, 256 codewords": [
                 r for r in ours if r["method"].startswith("PQ") and "n_centers=256" in r["method"]
             ],
             "Faiss PQ, OPQ": [r for r in peers if "Faiss" in r["method"] and "RaBitQ" not in r["method"]],
@@ -185,7 +195,7 @@ def codes() -> list[Panel]:
         panels.append(
             {
                 "title": f"{name}: {data['n']:,} x {data['d']}",
-                "axes": ("bytes a vector", "recall 10@10"),
+                "axes": ("bytes per vector", "recall 10@10"),
                 "series": {label: frontier(rows) for label, rows in series.items()},
             }
         )
@@ -193,7 +203,7 @@ def codes() -> list[Panel]:
 
 
 def speed() -> list[Panel]:
-    """Queries a second by recall, vectors kept."""
+    """Queries per second by recall, vectors kept."""
     runs = committed("peers_glove_only_faiss_pcpq_scann")["runs"]
     panels = []
     for mode, words in MODES.items():
@@ -205,7 +215,7 @@ def speed() -> list[Panel]:
         panels.append(
             {
                 "title": f"glove, {words}",
-                "axes": ("recall 10@10", "queries a second, one core"),
+                "axes": ("recall 10@10", "queries per second, one core"),
                 "log": "y",
                 "series": series,
             }
@@ -218,7 +228,7 @@ def kept() -> list[Panel]:
     return [
         {
             "title": name,
-            "axes": ("bytes a vector", "us a query, recall 0.95"),
+            "axes": ("bytes per vector", "µs per query, recall 0.95"),
             "from_zero": True,
             "series": {
                 keep: [(row["bytes_a_vector"], row["microseconds"])]
@@ -234,7 +244,7 @@ def growth() -> list[Panel]:
     """Time by the number of vectors."""
     runs = committed("growth")["runs"]
     series = {words: [(run["n"], run[mode]["microseconds"]) for run in runs] for mode, words in MODES.items()}
-    axes = ("vectors", "us a query, recall 0.95")
+    axes = ("vectors", "µs per query, recall 0.95")
     return [{"title": "glove and vectors like it, one core", "axes": axes, "log": "xy", "series": series}]
 
 

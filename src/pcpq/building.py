@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from pcpq import _core
-from pcpq.index import Index, Progress
+from pcpq.config import IndexConfig
+from pcpq.index import Index, index_of, opened_index, state_of
 from pcpq.io.arrays import as_vectors
 from pcpq.io.streams import Stream
 from pcpq.search.recall_curve import FEW
+from pcpq.store.state import Progress, State
 from pcpq.store.store import Store
 from pcpq.tuning.budget import MANY, design_for
 from pcpq.tuning.ground_truth import ExactAnswers, TuningQueries, queries_for
@@ -34,28 +36,51 @@ def build(
     progress: Progress | None = None,
     **parameters: Any,
 ) -> Index:
-    """Fit an index on a sample of the vectors, add all of them, and measure what searches find.
+    """Build an index in memory: train on a sample of the vectors, add all of them, and measure recall.
 
     Parameters
     ----------
-    vectors, ids, attributes, threads, progress : as in Index.add
-    queries : (n, d) some of the kind that will be asked, for target_recall to hold for them; None: they will be
-        like the vectors
-    bytes_per_vector : instead of quantizer and keep: the best that fits; `stats()["chosen"]` says what and why
-    parameters : those of Index
+    vectors : (n, d) floats: an array, a memory map, a tensor, a data frame or an Arrow column; or an iterable
+        of (n_i, d) batches, which is read once
+    ids : (n,) int or str, no two equal; None: 0 to n - 1
+    metric : "dot" (inner product), "cosine" or "euclidean"
+    attributes : an Arrow table, a data frame or a dict of columns, with one row per vector, for conditions
+        (`where`) and `get`; needs the extra `attributes`
+    queries : (m, d) floats, a sample of the queries that the index will serve; recall is then measured with
+        them. None: recall is measured with vectors that are held back from training
+    bytes_per_vector : memory budget in bytes per vector. Quantizer and precision (keep) are chosen to fit;
+        `stats()["chosen"]` reports the choice. It cannot be combined with `quantizer` or `keep`
+    threads : number of threads; None: all CPUs of the process
+    progress : called as progress(done, total) with numbers of vectors; total is None if it is unknown
+    quantizer : an unfitted quantizer for the residuals of the lists, such as pcpq.PQ(section_size=3). Codes
+        with at most 16 codewords and 16 scales per section are scanned fastest. None: PQ(section_size=2) if
+        vectors are kept, QPCPQ(section_size=2) with 16 scales if keep is None
+    n_lists : number of inverted lists; None: twice the square root of the number of vectors
+    rotation : rotation of vectors before they are split into sections: None, "random", or "learned" from the
+        codes
+    codebooks : "shared": one codebook for all lists; "per_list": one for each list, as in the paper (slower)
+    keep : precision of the vectors that are kept for reranking: "int8", "int16" (default), "float16",
+        "float32", or None to keep codes only
+    seed : seed of all random choices (default 0); equal seeds and vectors give equal indexes
+
+    Returns
+    -------
+    index : a fitted pcpq.Index with all vectors. It is in memory; `save` writes it to a directory
     """
     stream = Stream(vectors)
     index, asked = learn(stream, metric, queries, bytes_per_vector, threads, parameters)
-    state = index._fitted()
+    state = state_of(index)
     exact = ExactAnswers(state.snapshot.trained, asked) if len(asked) else None
-    look = None if exact is None else exact.look_at_rows
-    given = index._insert(stream, ids, attributes, False, threads, progress, look)
+    observe = None if exact is None else exact.look_at_rows
+    given = state.add(
+        stream, ids, attributes, replacing=False, threads=threads, progress=progress, observe=observe
+    )
     if exact is not None and len(index) > FEW:
         numbers = given if state.kind == "int" else np.arange(len(given))
         truth = exact.truth().renumbered(numbers)
         _core.release_memory()
         curve = measure(state.snapshot, asked.renumbered(numbers), truth, threads)
-        state.know(curve, state.snapshot.trained)
+        state.set_recall_curve(curve, state.snapshot.trained)
     return index
 
 
@@ -68,22 +93,25 @@ def learn(
     parameters: dict[str, Any],
 ) -> tuple[Index, TuningQueries]:
     """An index fitted on a sample of vectors that are yet to be added, and what to measure it by then."""
-    chosen = None
     if bytes_per_vector is not None:
         for name in ("quantizer", "keep"):
             if name in parameters:
                 raise ValueError(f"bytes_per_vector is {bytes_per_vector}, and {name} is given too")
         design, chosen = design_for(bytes_per_vector, stream.dimensions, stream.length)
-        parameters = parameters | {"quantizer": design.quantizer(stream.dimensions), "keep": design.keep}
+        parameters = parameters | {
+            "quantizer": design.quantizer(stream.dimensions),
+            "keep": design.keep,
+            "chosen": chosen,
+        }
         logger.info("chosen: %s", chosen)
-    index = Index(metric=metric, **parameters)
-    index.chosen = chosen
+    config = IndexConfig(metric=metric, **parameters)
     if queries is not None:
         queries = as_vectors(queries, "queries")
         if queries.shape[1] != stream.dimensions:
             found = f"queries have {queries.shape[1]} dimensions"
             raise ValueError(f"{found}, the vectors have {stream.dimensions}")
-    held_out = index._learn(stream, None, threads, apart=queries is None)
+    state, held_out = State.fit(config, stream, None, threads, hold_out=queries is None)
+    index = index_of(config, state)
     if queries is None:
         return index, TuningQueries.held_out(held_out)
     most = queries_for(stream.length or MANY)
@@ -92,22 +120,24 @@ def learn(
 
 
 def open_index(path: str | os.PathLike[str], mode: str = "r") -> Index:
-    """Open an index that was saved.
+    """Open a stored index. Its files are mapped into memory and read when a search needs them.
 
     Parameters
     ----------
-    path : the directory
-    mode : "r": to search it; files are mapped, and read when they are wanted. "a": to change it as well; one
-        process at a time can, and what it commits lasts
+    path : the directory of the index
+    mode : "r": search only. "a": search and change; one process at a time can open an index in this mode
+        (others get a LockedError), and changes are stored by `commit`
+
+    Returns
+    -------
+    index : a pcpq.Index. It is a context manager that closes itself
     """
     if mode not in ("r", "a"):
         raise ValueError(f"mode is {mode!r}; expected 'r' or 'a'")
     directory = Path(path).absolute()
     store = Store.writable(directory) if mode == "a" else Store(directory)
     try:
-        index = Index(metric="dot")  # whatever: the manifest says
-        index._show(store, *store.load())
+        return opened_index(store)
     except BaseException:
         store.close()
         raise
-    return index

@@ -10,7 +10,7 @@ from pcpq.io.arrays import Float32Array
 
 
 def load_words() -> tuple[Float32Array, list[str]]:
-    """The 20,000 most frequent English words and their GloVe vectors (Pennington et al.; public domain).
+    """Load the 20,000 most frequent English words and their GloVe vectors (Pennington et al.; public domain).
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The exceptions that are pcpq's own. Everything else is a ValueError or an OSError."""
+"""Exceptions that pcpq defines. All other errors are a ValueError or an OSError."""
 
 from pcpq._core import FormatError
 
@@ -6,12 +6,15 @@ __all__ = ["FormatError", "LockedError", "NotDurableError", "NotFittedError"]
 
 
 class LockedError(BlockingIOError):
-    """Another process or object has an index open for writing."""
+    """The index is open for writing in another process or object."""
 
 
 class NotDurableError(OSError):
-    """A commit is there for every reader, but the disk did not confirm it: a power loss may undo it."""
+    """A commit is visible to readers, but the disk did not confirm it: a power loss can undo it."""
 
 
 class NotFittedError(ValueError, AttributeError):
-    """A quantizer was used before `fit`. Both bases, as scikit-learn's error of the same name has them."""
+    """A quantizer or an index was used before `fit`.
+
+    Its base classes are those of scikit-learn's NotFittedError.
+    """

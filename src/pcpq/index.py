@@ -1,10 +1,10 @@
-"""The index: partition, codes, scan, re-rank. It composes the modules before it and has no mathematics."""
+"""Index, the class that users work with. It composes other modules and contains no mathematics."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import nullcontext
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -12,57 +12,54 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.errors import FormatError, NotFittedError
+from pcpq.config import IndexConfig
+from pcpq.errors import NotFittedError
 from pcpq.io.arrays import Float32Array, Ids
-from pcpq.io.foreign_arrays import as_array
 from pcpq.io.ids import is_id
-from pcpq.io.streams import Sample, Stream
-from pcpq.quantizers import Quantizer, refuse_subclass
-from pcpq.search.execute import as_returned, ask, find, find_one
+from pcpq.io.streams import Stream
+from pcpq.quantizers import Quantizer
+from pcpq.search.execute import search
 from pcpq.search.explain import explain
-from pcpq.search.plan import make_plan, range_plan
-from pcpq.search.plan import range_bound as bound_of
-from pcpq.search.range import find_range
+from pcpq.search.filters import as_bitmap
+from pcpq.search.range import range_bound, search_range
 from pcpq.search.recall_curve import FEW, RecallCurve, check_target
 from pcpq.search.reconstruct import attributes_of, vectors_of
+from pcpq.search.request import SearchRequest
 from pcpq.search.result import Result
 from pcpq.search.snapshot import Snapshot
 from pcpq.search.statistics import statistics
 from pcpq.search.where import WhereLimits
-from pcpq.segment.encoded_rows import RowsBuilder
 from pcpq.segment.trained import Trained
-from pcpq.segment.training import check_choices, train, training_rows
+from pcpq.segment.training import train, training_rows
 from pcpq.store.backup import back_up
-from pcpq.store.files import Maps, reading
-from pcpq.store.manifest import MANIFEST, Manifest
+from pcpq.store.files import Maps
+from pcpq.store.manifest import Manifest
 from pcpq.store.refit import sample_of
-from pcpq.store.serialization import quantizer_of, quantizer_settings
-from pcpq.store.state import State
+from pcpq.store.state import Progress, State
 from pcpq.store.store import Store
-from pcpq.tuning.ground_truth import rows_apart
 from pcpq.tuning.measure import measure_index
-from pcpq.util.threads import available_threads
-from pcpq.util.validation import whole_number
-
-Progress = Callable[[int, int | None], None]
 
 
 class Index:
-    """Vectors in lists, as codes to scan and, if kept, in a precision to judge candidates by.
+    """An inverted-file index: lists of codes, which are scanned, and of vectors, which rerank candidates.
+
+    `pcpq.build` makes one from vectors, `pcpq.open` opens a stored one. `Index(...)` creates an empty index for
+    `fit` and `add`. Any number of threads can search while others change the index.
 
     Parameters
     ----------
-    metric : "dot", "cosine" or "euclidean"
-    quantizer : of the residuals; scanned fastest with at most 16 centers and 16 scales a section. None: PQ of
-        section size 2 where vectors are kept, QPCPQ with 16 scales where codes are all there is
-    n_lists : None: twice the square root of the number of vectors
-    rotation : turn vectors before they are cut into sections: None, "random", or "learned" from their codes
-    codebooks : one quantizer, "shared" by all lists, or one of its own for each, "per_list"
-    keep : vectors kept for re-ranking: None, "int8", "int16", "float16" or "float32"
-    seed : of every random choice
+    metric : "dot" (inner product), "cosine" or "euclidean"
+    quantizer : an unfitted quantizer for the residuals of the lists. Codes with at most 16 codewords and 16
+        scales per section are scanned fastest. None: PQ(section_size=2) if vectors are kept,
+        QPCPQ(section_size=2) with 16 scales if keep is None
+    n_lists : number of inverted lists; None: twice the square root of the number of vectors
+    rotation : rotation of vectors before they are split into sections: None, "random", or "learned" from the
+        codes
+    codebooks : "shared": one codebook for all lists; "per_list": one for each list
+    keep : precision of the vectors that are kept for reranking: "int8", "int16", "float16", "float32", or None
+        to keep codes only
+    seed : seed of all random choices
     """
-
-    chosen: str | None = None  # what build chose for a number of bytes, and why
 
     def __init__(
         self,
@@ -75,32 +72,89 @@ class Index:
         keep: str | None = "int16",
         seed: int = 0,
     ) -> None:
-        check_choices(metric=metric, rotation=rotation, codebooks=codebooks, keep=keep)
-        if quantizer is not None:
-            refuse_subclass(quantizer)
-        if n_lists is not None:
-            whole_number("n_lists", n_lists, 1, 1 << 24)
-        self.metric, self.quantizer, self.n_lists = metric, quantizer, n_lists
-        self.rotation, self.codebooks, self.keep = rotation, codebooks, keep
-        self.seed = whole_number("seed", seed, 0, (1 << 63) - 1)
+        config = IndexConfig(
+            metric=metric,
+            quantizer=quantizer,
+            n_lists=n_lists,
+            rotation=rotation,
+            codebooks=codebooks,
+            keep=keep,
+            seed=seed,
+        )
+        self._begin(config)
+
+    @classmethod
+    def from_config(cls, config: IndexConfig) -> Index:
+        """An index with these settings, not fitted."""
+        index = cls.__new__(cls)
+        index._begin(config)
+        return index
+
+    def _begin(self, config: IndexConfig) -> None:
+        self._config = config
         self._state: State | None = None
         self._store: Store | None = None
         self._maps: Maps | None = None  # of the store, or of that of the index that this one is a copy of
         self._committed: tuple[Manifest, Snapshot] | None = None  # the snapshot keeps its files
 
-    def fit(self, vectors: Any, *, expected: int | None = None, threads: int | None = None) -> Index:
-        """Learn lists and codes from a sample of the vectors; `expected` is how many will be added."""
-        self._learn(Stream.of(vectors), expected, threads)
-        return self
+    @property
+    def config(self) -> IndexConfig:
+        """The settings of the index."""
+        return self._config
 
-    def _learn(self, stream: Stream, expected: int | None, threads: int | None, apart: bool = False) -> Sample:
-        """Fit; returns a few vectors that nothing was learned from, none unless asked for."""
-        n = stream.length if expected is None else expected
-        generator = np.random.default_rng(self.seed)
-        sample = stream.sample(training_rows(self, n), generator)
-        held_out, rest = sample.split(rows_apart(len(sample), self.seed) if apart else np.empty(0, np.intp))
-        self._state = State(train(self, rest, n, generator, threads))
-        return held_out
+    @property
+    def metric(self) -> str:
+        """The metric: "dot", "cosine" or "euclidean"."""
+        return self._config.metric
+
+    @property
+    def quantizer(self) -> Quantizer | None:
+        """The quantizer of the residuals, as it was given."""
+        return self._config.quantizer
+
+    @property
+    def n_lists(self) -> int | None:
+        """The number of lists, as it was given."""
+        return self._config.n_lists
+
+    @property
+    def rotation(self) -> str | None:
+        """The kind of rotation: None, "random" or "learned"."""
+        return self._config.rotation
+
+    @property
+    def codebooks(self) -> str:
+        """The kind of codebooks: "shared" or "per_list"."""
+        return self._config.codebooks
+
+    @property
+    def keep(self) -> str | None:
+        """The precision of the vectors kept for re-ranking; None: none are kept."""
+        return self._config.keep
+
+    @property
+    def seed(self) -> int:
+        """The seed of every random choice."""
+        return self._config.seed
+
+    @property
+    def chosen(self) -> str | None:
+        """Why `build` chose the quantizer and `keep` for a number of bytes per vector."""
+        return self._config.chosen
+
+    def fit(self, vectors: Any, *, expected: int | None = None, threads: int | None = None) -> Index:
+        """Train lists and codes on a sample of (n, d) vectors. No vectors are added.
+
+        Parameters
+        ----------
+        vectors : (n, d) floats, or an iterable of (n_i, d) batches
+        expected : number of vectors that will be added, which determines the number of lists; None: n
+        threads : number of threads; None: all CPUs of the process
+
+        Returns the index itself.
+        """
+        self._state, _ = State.fit(self._config, Stream.of(vectors), expected, threads)
+        return self
 
     def add(
         self,
@@ -111,17 +165,20 @@ class Index:
         threads: int | None = None,
         progress: Progress | None = None,
     ) -> NDArray[Any]:
-        """Add vectors, or an iterable of batches.
+        """Add vectors with new ids. Searches see either none or all of them.
 
         Parameters
         ----------
-        vectors : (n, d) floats, or batches of them
-        ids : (n,) int or str, all new, and of one kind in an index; None: counted up from 0
-        attributes : an Arrow table, a data frame or a dict of columns, a row a vector
-        threads : None: every CPU of the process
-        progress : called with how many are done and how many there are, None if nobody knows
+        vectors : (n, d) floats, or an iterable of (n_i, d) batches
+        ids : (n,) int or str that are not in the index yet; all ids of an index have one type. None: counted on
+            from the largest id that was ever used
+        attributes : an Arrow table, a data frame or a dict of columns, with one row per vector
+        threads : number of threads; None: all CPUs of the process
+        progress : called as progress(done, total) with numbers of vectors; total is None if it is unknown
 
-        Returns their ids.
+        Returns
+        -------
+        ids : (n,) the ids of the added vectors
         """
         return self._insert(vectors, ids, attributes, False, threads, progress)
 
@@ -134,27 +191,50 @@ class Index:
         threads: int | None = None,
         progress: Progress | None = None,
     ) -> NDArray[Any]:
-        """Add vectors in the place of those that have the same ids; a search finds the old ones or the new."""
+        """Update: replace the vectors that have the same ids, and add the others.
+
+        A search sees either all old vectors or all new ones.
+
+        Parameters
+        ----------
+        vectors : (n, d) floats, or an iterable of (n_i, d) batches
+        ids : (n,) int or str, no two equal
+        attributes : an Arrow table, a data frame or a dict of columns, with one row per vector
+        threads : number of threads; None: all CPUs of the process
+        progress : called as progress(done, total) with numbers of vectors; total is None if it is unknown
+
+        Returns
+        -------
+        ids : (n,) the ids of the vectors
+        """
         return self._insert(vectors, ids, attributes, True, threads, progress)
 
     def get(self, ids: Any) -> Any:
-        """The attributes of ids, an Arrow table with a row for each."""
+        """Return the attributes (metadata) of ids as an Arrow table. KeyError if an id does not exist."""
         return attributes_of(self._fitted().snapshot, ids)
 
     def remove(self, ids: Any) -> int:
-        """Remove ids; returns how many of them were there."""
+        """Delete vectors by their ids, and return how many of the ids existed.
+
+        Rows are marked by tombstones. Their memory is freed by `compact`, which runs in the background when
+        more than a quarter of the rows are deleted.
+        """
         self._refuse_readers()
         return self._fitted().remove(ids)
 
     def compact(self) -> None:
-        """Make everything one part and forget what was removed, while searches and additions go on."""
+        """Merge all segments into one and drop deleted rows. Searches and additions continue meanwhile."""
         self._refuse_readers()
         self._fitted().compact()
 
     def refit(self, *, threads: int | None = None) -> Future[None]:
-        """Learn lists and codes anew from the vectors there are now, in the background.
+        """Train lists and codes again, on the vectors that the index holds now, in a background thread.
 
-        Searches, additions and removals go on; `refit().result()` waits for the end. `tune` by queries again.
+        Searches, additions and deletions continue meanwhile. Use it when `stats()["drift"]` is well above 1.
+        Recall is measured again with vectors of the index; call `tune(queries)` again if you used queries
+        before.
+
+        Returns a Future; `refit().result()` waits for the end.
         """
         self._refuse_readers()
         if self.keep is None:
@@ -162,8 +242,8 @@ class Index:
 
         def train_again(snapshot: Snapshot) -> Trained:
             generator, n = np.random.default_rng(self.seed), len(snapshot)
-            sample = sample_of(snapshot, training_rows(self, n), generator)
-            return train(self, sample, n, generator, threads)
+            sample = sample_of(snapshot, training_rows(self._config, n), generator)
+            return train(self._config, sample, n, generator, threads)
 
         def measure_again(snapshot: Snapshot) -> RecallCurve | None:
             return measure_index(snapshot, None, None, self.seed, threads) if len(snapshot) > FEW else None
@@ -171,55 +251,80 @@ class Index:
         return self._fitted().refit(train_again, measure_again, threads)
 
     def tune(self, queries: Any = None, *, truth: Any = None, threads: int | None = None) -> RecallCurve:
-        """Measure what searches find, so that target_recall holds; `save` and `commit` keep it.
+        """Measure recall, so that searches with `target_recall` choose the right settings.
+
+        `save` and `commit` store the measurement.
 
         Parameters
         ----------
-        queries : (n, d) floats, of the kind that will be asked; None: they are like the vectors of the index
-        truth : (n, k) ids of the exact answers, best first; None: found among the vectors kept
+        queries : (n, d) floats, a sample of the queries that the index serves; None: vectors of the index
+        truth : (n, k) ids of the exact answers (ground truth), best first; None: computed from the kept
+            vectors. Required if keep is None
+        threads : number of threads; None: all CPUs of the process
 
-        Returns a curve whose `choose(k, target)` tells probes, rerank and the recall to expect.
+        Returns
+        -------
+        curve : a RecallCurve; `curve.choose(k, target)` returns probes, rerank and the expected recall
         """
         state = self._fitted()
         snapshot = state.snapshot
         if len(snapshot) <= FEW:
             raise ValueError(f"{len(snapshot)} vectors are searched exactly; there is nothing to tune")
-        return state.know(measure_index(snapshot, queries, truth, self.seed, threads), snapshot.trained)
+        curve = measure_index(snapshot, queries, truth, self.seed, threads)
+        return state.set_recall_curve(curve, snapshot.trained)
 
-    def _measured(self, target_recall: float | None, probes: int | None, threads: int | None) -> State:
-        """Once, when somebody first asks for a recall."""
+    def _measured(self, request: SearchRequest) -> State:
+        """The state, with recall measured if this is the first request for a recall."""
         state = self._fitted()
-        check_target(target_recall, probes)
-        if target_recall is not None and len(state.snapshot) > FEW:
-            state.measure_once(lambda snapshot: measure_index(snapshot, None, None, self.seed, threads))
+        if request.target_recall is not None:
+            check_target(request.target_recall, request.probes)
+            if len(state.snapshot) > FEW:
+                state.measure_once(
+                    lambda snapshot: measure_index(snapshot, None, None, self.seed, request.threads)
+                )
         return state
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to a directory; an index that is there already is replaced, whole or not at all."""
-        state, settings = self._fitted(), self._settings()
+        """Write the index to a directory. An index that is there already is replaced atomically."""
+        state = self._fitted()
         store = Store.create(Path(path).absolute())
         with store.telling_what_is_there():
             try:
-                state.store(store, settings, adopt=False)
+                store.commit(lambda: state.contents, self._config)
                 store.tidy()
             finally:
                 store.close()
 
     def commit(self) -> None:
-        """Make all that was done since the last commit last; readers see it when they open or refresh."""
+        """Store all changes since the last commit, atomically and durably.
+
+        The index must be open with mode "a". Readers see the commit when they open the index or call `refresh`.
+        Additions and removals in other threads continue meanwhile; the next commit stores them. If nothing has
+        changed, nothing is written. An exception means that the commit was not made, unless it is a
+        NotDurableError or its notes say otherwise.
+        """
         store = self._writable_store()
         with store.telling_what_is_there():
-            stored = self._fitted().store(store, self._settings(), adopt=True)
-            if store.manifest is not None:
-                self._committed = store.manifest, stored
-            del stored
+            state, known = self._fitted(), self._committed
+            self._remember(state, *state.commit(store, self._config, None if known is None else known[0]))
+            del known
             store.tidy()  # now that what was committed before is not held any more
 
-    def backup(self, path: str | os.PathLike[str], *, copy: bool = False) -> None:
-        """Make another directory an index of what was last committed, while searches and changes go on.
+    def _remember(self, state: State, manifest: Manifest, snapshot: Snapshot) -> None:
+        """What was committed last, unless another thread has committed more or closed the index meanwhile."""
+        with state.writing:
+            last = self._committed
+            if self._state is state and (last is None or last[0].generation < manifest.generation):
+                self._committed = manifest, snapshot
 
-        Its files are hard links where the file system has them, which takes no time and no space; copies
-        elsewhere, and where `copy` asks for them.
+    def backup(self, path: str | os.PathLike[str], *, copy: bool = False) -> None:
+        """Copy the last commit to a new directory, while searches and changes continue.
+
+        Parameters
+        ----------
+        path : the new directory, which must not exist or must be empty
+        copy : False: use hard links where the file system supports them, which takes no time and no space, and
+            copies elsewhere. True: always copy
         """
         self._fitted()
         committed = self._committed
@@ -228,29 +333,40 @@ class Index:
         back_up(self._store.directory, committed[0], Path(path).absolute(), copy)
 
     def refresh(self) -> bool:
-        """Go on to the newest generation on disk; whether there was one."""
+        """Switch to the newest commit on disk, and return whether there was a newer one. For mode "r"."""
         store = self._store
         if store is None or store.lock is not None:
             raise ValueError("only an index that was opened for reading has anything to refresh from")
-        with self._fitted().writing:
-            manifest, snapshot = store.load()
-            if self._committed is not None and manifest == self._committed[0]:
+        state = self._fitted()
+        with store.loading:
+            known = self._committed
+            if known is not None and store.newest() == known[0]:
                 return False
-            self._show(store, manifest, snapshot)
+            manifest, snapshot = store.load()
+            number = store.loads
+        with state.writing:
+            # Unless it was closed, or another thread or a signal handler went on to a newer one meanwhile.
+            if self._state is state and store.shown < number:
+                self._show(store, manifest, snapshot)
+                store.shown = number
         return True
 
     def verify(self) -> None:
-        """Read all files again and compare them with their checksums; a FormatError names what differs."""
+        """Compare all files of a stored index with their checksums; FormatError names a file that differs."""
         self._fitted()
         committed = self._committed  # held until the end: a commit or refresh may replace it meanwhile
         if self._store is not None and committed is not None:
             self._store.verify(committed[0])
 
     def close(self) -> None:
-        """Let others write, after a commit that is under way; what was not committed is gone."""
+        """Close a stored index and release the writer's lock. Changes that were not committed are lost.
+
+        A commit that is running in another thread is waited for. An index in memory needs no closing.
+        """
         if self._store is not None:
             self._store.close()
-            self._state = self._committed = None
+            with nullcontext() if self._state is None else self._state.writing:
+                self._state = self._committed = None
 
     def __enter__(self) -> Index:
         return self
@@ -272,43 +388,45 @@ class Index:
         where_limits: WhereLimits | None = None,
         threads: int | None = None,
     ) -> Result:
-        """The k best vectors for each query.
+        """Find the k best vectors for each query.
 
         Parameters
         ----------
-        queries : (n, d) or (d,) floats
-        k : results a query; where there are fewer vectors, the rest is filled up with -1, up to 2 GiB in all
-        target_recall : the share of the true k best to find, from which probes and rerank follow; None: 0.95
-        probes : lists to scan, instead; where nothing was measured (see tune), a twentieth
-        rerank : candidates to judge, at least k; where target_recall does not say, None is 100 or 10 k
+        queries : (n, d) floats for a batch, or (d,) for a single query
+        k : number of results per query. If fewer vectors can be found, the remaining ids are -1 (None for
+            string ids). All results together may take at most 2 GiB
+        target_recall : share of the true k best vectors to find, from 0 to 1; probes and rerank are chosen to
+            reach it. None: 0.95. It cannot be combined with probes
+        probes : number of lists to scan. None: chosen by target_recall, or a twentieth of the lists if recall
+            was never measured (see `tune`)
+        rerank : number of candidates to rerank, at least k. None: chosen by target_recall, or the larger of 100
+            and 10 k
         filter : ids that may be found, an array or a Bitmap; None: all
-        exclude : ids that may not
-        where : an SQL condition on attributes, as in "lang = 'en' AND year > 2020", which sees only rows that
-            are there and that filter and exclude leave
-        where_limits : seconds, memory and threads that the condition may take; None: pcpq.WhereLimits()
-        threads : None: every CPU of the process, one for a single query
+        exclude : ids that must not be found
+        where : an SQL condition on attributes, such as "lang = 'en' AND year > 2020". It is evaluated on
+            existing rows that filter and exclude allow
+        where_limits : limits of time, memory and threads for the condition; None: pcpq.WhereLimits()
+        threads : number of threads; None: all CPUs of the process for a batch, one for a single query
+
+        Returns
+        -------
+        result : a Result, which unpacks to scores and ids, best first
         """
-        state = self._measured(target_recall, probes, threads)
+        request = SearchRequest(
+            k,
+            target_recall,
+            probes,
+            rerank,
+            as_bitmap(filter),
+            as_bitmap(exclude),
+            where,
+            where_limits,
+            threads,
+        )
+        state = self._measured(request)
         snapshot = state.snapshot  # once: a refresh may replace it by one with ids of another kind
-        if (
-            filter is None
-            and exclude is None
-            and where is None
-            and state.kind == "int"
-            and not snapshot.of_words
-        ):
-            found = find_one(snapshot, queries, k, probes, rerank, target_recall)
-            if found is not None:
-                return found
-        queries = as_array(queries, "queries")
-        single = queries.ndim == 1
-        threads = 1 if single and threads is None else threads
-        asked = ask(snapshot.trained, queries)
-        filters = (filter, exclude, where, threads, where_limits)
-        plan = make_plan(snapshot, k, probes, rerank, target_recall, *filters)
-        scores, ids = find(snapshot, asked, plan)
-        found = Result(as_returned(snapshot.trained, scores, asked.unit), as_given(state.kind, snapshot, ids))
-        return Result(found.scores[0], found.ids[0]) if single else found
+        found = search(snapshot, queries, request)
+        return Result(found.scores, as_given(state.kind, snapshot, found.ids))
 
     def search_range(
         self,
@@ -323,35 +441,71 @@ class Index:
         where_limits: WhereLimits | None = None,
         threads: int | None = None,
     ) -> tuple[NDArray[np.int64], Float32Array, NDArray[Any]]:
-        """All vectors that score at least `min_score`, or lie within the squared `max_distance`.
+        """Find all vectors that score at least `min_score`, or are within the squared distance `max_distance`.
+
+        Parameters
+        ----------
+        queries : (n, d) floats
+        min_score : smallest score; for "dot" and "cosine"
+        max_distance : largest squared distance; for "euclidean"
+        probes : number of lists to scan; None: as many as a search for 100 results with the default target
+            scans
+        filter : ids that may be found, an array or a Bitmap; None: all
+        exclude : ids that must not be found
+        where : an SQL condition on attributes
+        where_limits : limits of time, memory and threads for the condition; None: pcpq.WhereLimits()
+        threads : number of threads; None: all CPUs of the process
 
         Returns
         -------
-        limits : (n + 1,) int64; the results of query i are limits[i] to limits[i + 1]
-        scores, ids : of all queries one after the other, each best first
+        limits : (n + 1,) int64; the results of query i are those from limits[i] to limits[i + 1]
+        scores, ids : scores and ids of all queries, one query after the other, each best first
         """
-        bound = bound_of(self.metric, min_score, max_distance)
+        bound = range_bound(self.metric, min_score, max_distance)
+        only, refused = as_bitmap(filter), as_bitmap(exclude)
+        request = SearchRequest(
+            k=1,
+            probes=probes,
+            filter=only,
+            exclude=refused,
+            where=where,
+            where_limits=where_limits,
+            threads=threads,
+        )
         state = self._fitted()
         snapshot = state.snapshot
-        asked = ask(snapshot.trained, queries)
-        plan = range_plan(snapshot, probes, filter, exclude, where, threads, where_limits)
-        limits, scores, ids = find_range(snapshot, asked, plan, bound / (snapshot.trained.unit * asked.unit))
-        return limits, as_returned(snapshot.trained, scores, asked.unit), as_given(state.kind, snapshot, ids)
+        limits, scores, ids = search_range(snapshot, queries, request, bound)
+        return limits, scores, as_given(state.kind, snapshot, ids)
 
     def explain(self, query: Any, k: int = 10, **options: Any) -> dict[str, Any]:
-        """What a search for one query does: lists, rows and candidates, and the seconds of each stage.
+        """Report the work of a search: numbers of lists, rows and candidates, and the seconds of each stage.
 
-        `options` are those of search.
+        Parameters
+        ----------
+        query : (d,) floats
+        k : number of results
+        options : target_recall, probes, rerank, filter, exclude, where and where_limits, as in `search`
         """
-        state = self._measured(options.get("target_recall"), options.get("probes"), None)
-        return explain(state.snapshot, query, k, **options)
+        for name in options:
+            if name not in SearchRequest._fields:
+                raise ValueError(f"explain has no option {name!r}")
+        for name in ("filter", "exclude"):
+            options[name] = as_bitmap(options.get(name))
+        request = SearchRequest(k, **options)
+        return explain(self._measured(request).snapshot, query, request)
 
     def reconstruct(self, ids: Any) -> Float32Array:
-        """(n, d) the vectors of ids, as kept, or decoded where none are."""
+        """Return the (n, d) float32 vectors of n ids: the kept vectors, or decoded codes if keep is None."""
         return vectors_of(self._fitted().snapshot, ids)
 
     def stats(self) -> dict[str, Any]:
-        """Bytes a vector by part, how lists are filled, what was removed and how far vectors have moved."""
+        """Return statistics as a dict.
+
+        Among them: "bytes_per_vector" by part, "vectors", "dimensions", "lists", "segments", "removed" (rows
+        with a tombstone), "largest_list", "empty_lists", "imbalance" (1 if all lists are equally long), "drift"
+        (1 if vectors are as near to their centroids as in training; if it is larger, `refit` helps) and
+        "chosen" (for an index built with bytes_per_vector: quantizer, precision and the reason).
+        """
         return statistics(self._fitted().snapshot) | ({} if self.chosen is None else {"chosen": self.chosen})
 
     def __len__(self) -> int:
@@ -394,19 +548,10 @@ class Index:
         replacing: bool,
         threads: int | None,
         progress: Progress | None,
-        look: Callable[[Float32Array, int], None] | None = None,
     ) -> NDArray[Any]:
-        """Encode vectors batch by batch; they are found when all are done. `look` sees them and their place."""
         state, stream = self._fitted(), Stream.of(vectors)
         self._refuse_readers()
-        with state.writing:
-            trained, builder = state.snapshot.trained, RowsBuilder(stream.length)
-            batches = stream.batches(trained.dimensions, available_threads(threads))
-            for rows, spread in trained.all_rows(batches, threads, look):
-                builder.append(rows, spread)
-                if progress is not None:
-                    progress(builder.count, stream.length)
-            return state.insert(*builder.finish(), ids, attributes, replacing)
+        return state.add(stream, ids, attributes, replacing=replacing, threads=threads, progress=progress)
 
     def _refuse_readers(self) -> None:
         if self._store is not None and self._store.lock is None:
@@ -420,26 +565,38 @@ class Index:
 
     def _show(self, store: Store, manifest: Manifest, snapshot: Snapshot) -> None:
         """What a store holds, which may be another index than before."""
-        settings, path, trained = dict(manifest.settings), store.directory / MANIFEST, snapshot.trained
-        with reading(path):
-            chosen = settings.pop("chosen", None)
-            if settings.get("quantizer") is not None:
-                settings["quantizer"] = quantizer_of(settings["quantizer"], path)
-            known = {"_store": store, "_maps": store.maps, "_state": self._state, "_committed": self._committed}
-            vars(self).update(vars(Index(**settings)) | known)
-            self.chosen = None if chosen is None else str(chosen)
-            if (self.metric, self.keep) != (trained.metric, trained.keep):
-                raise FormatError(
-                    f"{path}: {self.metric}, {self.keep}; trained for {trained.metric}, {trained.keep}"
-                )
-        state = self._state or State(trained)
-        state.show(snapshot, manifest.kind, manifest.next_id)
+        self._config, self._store, self._maps = manifest.config, store, store.maps
+        state = self._state or State(snapshot.trained)
+        state.replace(snapshot, manifest.kind, manifest.next_id)
         self._state, self._committed = state, (manifest, snapshot)
 
-    def _settings(self) -> dict[str, Any]:
-        names = ("metric", "n_lists", "rotation", "codebooks", "keep", "seed", "chosen")
-        quantizer = None if self.quantizer is None else quantizer_settings(self.quantizer)
-        return {name: getattr(self, name) for name in names} | {"quantizer": quantizer}
+
+def index_of(config: IndexConfig, state: State) -> Index:
+    """A fitted index."""
+    index = Index.from_config(config)
+    index._state = state
+    return index
+
+
+def opened_index(store: Store) -> Index:
+    """The newest generation of a store."""
+    manifest, snapshot = store.load()
+    index = Index.from_config(manifest.config)
+    index._show(store, manifest, snapshot)
+    return index
+
+
+def state_of(index: Index) -> State:
+    """The state of a fitted index, for commands and integrations."""
+    return index._fitted()
+
+
+def generation_of(index: Index) -> int:
+    """The generation on disk that a stored index goes on from."""
+    committed = index._committed
+    if committed is None:
+        raise ValueError("this index is in memory only: it has no generation")
+    return committed[0].generation
 
 
 def as_given(kind: str | None, snapshot: Snapshot, ids: Ids) -> NDArray[Any]:

@@ -7,24 +7,20 @@ import sys
 
 import numpy as np
 import pytest
-from embedding import STRANGE_KEYS, embed
+from embedding import embed
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 from langchain_core.indexing import InMemoryRecordManager, index
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
+from langchain_documents import IDS, METADATA, TEXTS, WordEmbeddings, filled_store, ids_of
 from langchain_tests.integration_tests.vectorstores import VectorStoreIntegrationTests
 
 import pcpq
 from pcpq.integrations.langchain import PCPQVectorStore
-from pcpq.search.where import WhereLimits
 
 
-class WordEmbeddings(Embeddings):
-    def embed_documents(self, texts):
-        return [embed(text).tolist() for text in texts]
-
-    def embed_query(self, text):
-        return embed(text).tolist()
+@pytest.fixture
+def store():
+    return filled_store()
 
 
 class AsyncOnly(WordEmbeddings):
@@ -53,26 +49,6 @@ class TestStandard(VectorStoreIntegrationTests):
         path = None if request.param == "memory" else tmp_path / "store"
         with PCPQVectorStore(self.get_embeddings(), path) as store:
             yield store
-
-
-TEXTS = ["piano and violin music", "king and queen", "football match", "guitar music", "the royal family"]
-METADATA = [
-    {"kind": "music", "year": 2020, "tags": ["keys", "strings"], "fine": True},
-    {"kind": "people", "year": 1990.5, "tags": []},
-    {"kind": "sport", "year": "2020", "note": None},
-    {"kind": "music", "year": 2021, "tags": ["strings"], "fine": False, "it's": 'a "quoted" \\ key'},
-    {},
-]
-IDS = ["a", "b", "c", "d", "e"]
-
-
-@pytest.fixture
-def store():
-    return PCPQVectorStore.from_texts(TEXTS, WordEmbeddings(), METADATA, ids=IDS)
-
-
-def ids_of(documents):
-    return [document.id for document in documents]
 
 
 def test_documents_are_found_by_their_meaning(store):
@@ -185,86 +161,6 @@ def test_asynchronous_methods_await_the_embedding():
         )
 
     assert asyncio.run(use()) == (["f", "b"], 2, [])
-
-
-@pytest.mark.parametrize(
-    ("wanted", "expected"),
-    [
-        ({}, "abcde"),
-        ({"kind": "music"}, "ad"),
-        ({"year": 2020}, "a"),
-        ({"year": 2020.0}, "a"),
-        ({"year": "2020"}, "c"),
-        ({"fine": True}, "a"),
-        ({"fine": 0}, "d"),
-        ({"tags": ["strings"]}, "d"),
-        ({"tags": []}, "b"),
-        ({"note": None}, "abcde"),
-        ({"kind": None}, "e"),
-        ({"it's": 'a "quoted" \\ key'}, "d"),
-        ({"kind": "music", "year": 2021}, "d"),
-        ({"year": {"$gt": 1990}}, "abd"),
-        ({"year": {"$gte": 1990.5, "$lt": 2021}}, "ab"),
-        ({"year": {"$lte": 2020}}, "ab"),
-        ({"year": {"$gt": "2"}}, "c"),
-        ({"kind": {"$eq": "music"}}, "ad"),
-        ({"kind": {"$ne": "music"}}, "bce"),
-        ({"kind": {"$in": ["sport", "people"]}}, "bc"),
-        ({"kind": {"$in": []}}, ""),
-        ({"kind": {"$nin": ["sport", "people"]}}, "ade"),
-        ({"year": {"$in": (2021, "2020")}}, "cd"),
-        ({"tags": {"$exists": True}}, "abd"),
-        ({"note": {"$exists": False}}, "abcde"),
-        ({"tags": {"$contains": "strings"}}, "ad"),
-        ({"kind": {"$contains": "o"}}, "bc"),
-        ({"kind": {"$like": "%s%c"}}, "ad"),
-        ({"kind": {"$ilike": "SP%"}}, "c"),
-        ({"$or": [{"kind": "sport"}, {"fine": False}]}, "cd"),
-        ({"$and": [{"kind": "music"}, {"$not": {"fine": True}}]}, "d"),
-        ({"$not": {"kind": "music", "fine": True}}, "bcde"),
-        ({"$not": {"$or": [{"kind": "sport"}, {"kind": "music"}]}}, "be"),
-        ({"no such key": 1}, ""),
-        ({"kind' OR true --": 1}, ""),
-        ({"kind": "' OR true --"}, ""),
-    ],
-)
-def test_a_filter_leaves_what_it_says(store, wanted, expected):
-    assert sorted(ids_of(store.similarity_search("music", k=10, filter=wanted))) == list(expected)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "error", "message"),
-    [
-        ({"year": {"$near": 3}}, ValueError, r"'year' has the operator '\$near'; expected one of \$eq"),
-        ({"$xor": []}, ValueError, r"the key '\$xor'"),
-        ({"$or": {"a": 1}}, TypeError, r"\$or has \{'a': 1\}; expected a list"),
-        ({"year": {"$in": "2020"}}, TypeError, r"\$in has '2020'; expected a list"),
-        ({"year": {"$gt": [1]}}, TypeError, r"'year' is compared with \[1\]"),
-        ({"year": {"$gt": math.nan}}, ValueError, "'year' is compared with nan"),
-        ({"year": {"$exists": "no"}}, TypeError, r"\$exists has 'no'"),
-        ({"year": object()}, TypeError, "'year' is compared with <object"),
-        ({3: 4}, TypeError, "a key of metadata is 3"),
-        ("year > 2020", TypeError, "filter is 'year > 2020'; expected a dict"),
-    ],
-)
-def test_a_filter_that_makes_no_sense_is_refused(store, wanted, error, message):
-    with pytest.raises(error, match=message):
-        store.similarity_search("music", filter=wanted)
-
-
-def test_conditions_in_sql_see_keys_and_texts(store):
-    def found(**options):
-        return sorted(ids_of(store.similarity_search("music", k=10, **options)))
-
-    assert found(where="year > 2000 AND kind = 'music'") == ["a", "d"]
-    assert found(where="contains(text, 'music')") == ["a", "d"]
-    assert found(where="metadata->>'$.tags[0]' = 'keys'") == ["a"]
-    assert found(where="fine", filter={"kind": "music"}) == ["a"]
-    assert found(where="fine -- or not", filter={"kind": "music"}) == ["a"]
-    with pytest.raises(ValueError, match=r"no_such_column.* the columns are text, metadata, kind, year"):
-        found(where="no_such_column > 3")
-    with pytest.raises(ValueError, match="where is"):  # harmless in parentheses, and not what a filter allows
-        found(where="true) OR (true", filter={"kind": "music"})
 
 
 def test_metadata_comes_back_as_it_was():
@@ -512,40 +408,3 @@ else:
     raise AssertionError("no ImportError")
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
-
-
-def test_keys_of_any_name_are_filtered_and_deleted_by(tmp_path):
-    held = {key: f"value of {key}" for key in STRANGE_KEYS}
-    with PCPQVectorStore(WordEmbeddings(), tmp_path / "store") as store:
-        store.add_texts(TEXTS[:1], [held], ids=["one"])
-        store.add_texts(TEXTS[1:2], [dict.fromkeys(STRANGE_KEYS, "x")], ids=["other"])
-        for key in STRANGE_KEYS:
-            if key.startswith("$"):  # an operator
-                continue
-            assert ids_of(store.similarity_search("music", filter={key: held[key]})) == ["one"], key
-        for key in ("__PCPQ_ROW", "a.b", 'a"b', "\U0001f600", "select", "A"):
-            quoted = key.replace('"', '""')
-            assert ids_of(store.similarity_search("music", where=f"\"{quoted}\" = 'value of {key}'")) == ["one"]
-        assert store.get_by_ids(["one"])[0].metadata == held
-        store.delete(filter={"__PCPQ_ROW": held["__PCPQ_ROW"]})
-        assert ids_of(store.similarity_search("music")) == ["other"]
-    with PCPQVectorStore(WordEmbeddings(), tmp_path / "store") as store:
-        store.add_texts(TEXTS[:1], [held], ids=["again"])
-        assert ids_of(store.similarity_search("music", filter={"a": held["a"]})) == ["again"]
-
-
-def test_limits_of_conditions_are_those_of_the_store(store):
-    short = PCPQVectorStore(WordEmbeddings(), where_limits=WhereLimits(length=10))
-    short.add_texts(TEXTS, METADATA, ids=IDS)
-    for use in (
-        lambda: short.similarity_search("music", where="year BETWEEN 2000 AND 2010"),
-        lambda: short.similarity_search("music", where="year BETWEEN 2000 AND 2010", filter={"kind": "music"}),
-        lambda: short.delete(where="year BETWEEN 2000 AND 2010"),
-    ):
-        with pytest.raises(ValueError, match="length of 10"):
-            use()
-    assert ids_of(short.similarity_search("music", where="year > 2020.", where_limits=WhereLimits())) == ["d"]
-    with pytest.raises(ValueError, match="surrogate"):
-        store.similarity_search("music", where="kind = '\ud800'", filter={"kind": "music"})
-    with pytest.raises(ValueError, match=r"pcpq\.WhereLimits"):
-        PCPQVectorStore(WordEmbeddings(), where_limits=5)

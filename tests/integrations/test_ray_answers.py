@@ -20,6 +20,8 @@ from pcpq.integrations.ray.answers import judged_best
 from pcpq.integrations.ray.candidates import NOTHING, candidates_of
 from pcpq.integrations.ray.shard import Request, Shard
 
+pytestmark = pytest.mark.ray
+
 
 def answers_of_the_whole(codes, scores, ids, k, rerank):
     """By sorting everything, of one query."""

@@ -10,6 +10,8 @@ import pytest
 import pcpq
 from pcpq.datasets import load_words
 
+pytestmark = pytest.mark.ray
+
 pytest.importorskip("ray")
 
 

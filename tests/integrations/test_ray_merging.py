@@ -21,6 +21,8 @@ from pcpq.integrations.ray.merging import finish, frame_of, placed, ranges_of_li
 from pcpq.integrations.ray.sampling import GatheredStream
 from pcpq.integrations.ray.sources import source_of
 
+pytestmark = pytest.mark.ray
+
 DIMENSIONS, ROWS = 128, 7000
 CONFIGURATIONS = {
     "default": {"metric": "dot"},
@@ -180,7 +182,8 @@ def test_inputs_that_cannot_be_one_array_are_refused(tmp_path):
 
 def test_manifests_of_both_are_alike(vectors, source, tmp_path):
     """What the store writes of a segment that others wrote."""
-    from pcpq.search.snapshot import Part, Snapshot
+    from pcpq.search.snapshot import Snapshot
+    from pcpq.segment.part import Part
     from pcpq.store.serialization import read_segment
     from pcpq.store.store import Store
     from pcpq.store.tensors import FileEntry, checksum

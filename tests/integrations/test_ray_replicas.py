@@ -12,6 +12,8 @@ pytest.importorskip("ray")
 
 from pcpq.integrations.ray.replicas import Question, Replicas
 
+pytestmark = pytest.mark.ray
+
 
 def test_questions_go_to_whoever_has_least_to_do():
     replicas = Replicas("shard", ["a", "b", "c"])

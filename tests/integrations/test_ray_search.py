@@ -15,6 +15,7 @@ import ray_nodes  # before Ray, for which it sets variables
 import pcpq
 
 pytestmark = [
+    pytest.mark.ray,
     pytest.mark.filterwarnings(
         "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning"
     ),

@@ -14,8 +14,11 @@ import pcpq
 
 pytest.importorskip("ray")
 
-from pcpq.integrations.ray.answers import best_by_score, judged_best
+from pcpq.integrations.ray.answers import judged_best
 from pcpq.integrations.ray.slices import bounds_of, sliced
+from pcpq.search.top_k import top_k
+
+pytestmark = pytest.mark.ray
 
 CONFIGURATIONS = {
     "plain codes": {"metric": "dot"},
@@ -64,7 +67,9 @@ def test_slices_find_what_the_whole_finds(name, stored, clustered_vectors, tmp_p
         found = of_slices(snapshot, shards, queries, k, probes, rerank)
         for part, (scores, ids) in zip(snapshot.parts, found, strict=True):
             count = min(rerank, part.count)
-            expected = part.segment.search(queries, min(k, part.count), probes, count, part.everything, 1)
+            expected = part.segment.search(
+                queries, k=min(k, part.count), probes=probes, rerank=count, allowed=part.everything, threads=1
+            )
             np.testing.assert_array_equal(scores, expected[0])
             np.testing.assert_array_equal(ids, expected[1])
 
@@ -77,7 +82,7 @@ def test_equal_vectors_are_cut_as_the_whole_cuts_them():
     queries = np.random.default_rng(5).normal(size=(20, 8)).astype(np.float32)
     ((scores, ids),) = of_slices(snapshot, 4, queries, 10, 24, 25)
     part = snapshot.parts[0]
-    expected = part.segment.search(queries, 10, 24, 25, part.everything, 1)
+    expected = part.segment.search(queries, k=10, probes=24, rerank=25, allowed=part.everything, threads=1)
     np.testing.assert_array_equal(scores, expected[0])
     np.testing.assert_array_equal(ids, expected[1])
 
@@ -113,10 +118,10 @@ def test_a_slice_reads_nothing_of_the_lists_of_others(clustered_vectors, tmp_pat
 def test_ties_between_scores_go_to_the_lower_id():
     scores = np.array([[1.0, 2.0, 2.0, 0.5], [3.0, 3.0, 3.0, 3.0]])
     ids = np.array([[4, 9, 2, 1], [8, 6, 7, 5]])
-    best, found = best_by_score(scores, ids, 3)
+    best, found = top_k(scores, ids, 3)
     assert best.tolist() == [[2.0, 2.0, 1.0], [3.0, 3.0, 3.0]]
     assert found.tolist() == [[2, 9, 4], [5, 6, 7]]
-    few, none = best_by_score(scores[:1, :1], ids[:1, :1], 2)
+    few, none = top_k(scores[:1, :1], ids[:1, :1], 2)
     assert few.tolist() == [[1.0, -np.inf]]
     assert none.tolist() == [[4, -1]]
 

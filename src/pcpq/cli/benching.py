@@ -14,7 +14,7 @@ import numpy as np
 from pcpq.cli.measuring import TARGETS, add_exam, curve_of, queries_of
 from pcpq.cli.parsers import Commands, add_index, add_input, add_json, add_threads
 from pcpq.cli.terminal import print_table, tell
-from pcpq.index import Index
+from pcpq.index import Index, state_of
 from pcpq.util.progress import Progress, progress_bar
 
 # A speed is the best of several runs, for so many seconds in all and so often at least.
@@ -26,16 +26,17 @@ def add_bench(commands: Commands) -> None:
     parser = commands.add(
         "bench",
         bench,
-        "measure recall against exact answers, and queries a second",
+        "measure recall and queries per second",
         [
             "pcpq bench words.pcpq",
             "pcpq bench words.pcpq queries.npy --vectors words.txt -k 20",
         ],
-        "All queries are asked in one call. A query that is a vector of the index is no answer to itself.",
+        "Recall is measured against exact answers. All queries are searched in one batch. A query that is a "
+        "vector of the index is not counted as its own result.",
     )
     add_index(parser)
     add_exam(parser)
-    parser.add_argument("-k", metavar="N", type=int, default=10, help="results a query (default: 10)")
+    parser.add_argument("-k", metavar="N", type=int, default=10, help="results per query (default: 10)")
     parser.add_argument(
         "--targets",
         metavar="SHARE",
@@ -67,7 +68,7 @@ def bench(options: argparse.Namespace) -> None:
     ):
         warnings.simplefilter("ignore", UserWarning)  # that a target is out of reach: the table says so
         if len(index) < 2:
-            raise ValueError(f"{options.index} has {len(index)} vectors; there is nothing to compare")
+            raise ValueError(f"{options.index} has {len(index)} vectors; at least 2 are needed")
         if not 1 <= options.k <= min(MOST_RESULTS, len(index) - 1):
             raise ValueError(f"k is {options.k}; expected 1 to {min(MOST_RESULTS, len(index) - 1)}")
         bar.say("exact answers")
@@ -139,7 +140,7 @@ def print_bench(found: dict[str, Any], threads: list[int]) -> None:
     ]
     title = (
         f"{found['index']}: {found['queries']:,} queries ({found['measured']}), k={found['k']}, "
-        f"{found['bytes_per_vector']:.1f} bytes a vector"
+        f"{found['bytes_per_vector']:.1f} bytes per vector"
     )
     print_table(("target", "recall", "probes", "rerank", *names), rows, title=title)
 
@@ -148,4 +149,4 @@ def as_numbers(index: Index, ids: Any) -> Any:
     """Numbers that searches have for ids."""
     from pcpq.tuning.measure import given_answers
 
-    return given_answers(index._fitted().snapshot, ids).ids
+    return given_answers(state_of(index).snapshot, ids).ids

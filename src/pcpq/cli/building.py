@@ -11,10 +11,8 @@ from typing import Any
 
 from pcpq.cli.parsers import Commands, add_attributes, add_index, add_input, add_json, add_threads
 from pcpq.cli.terminal import tell
-from pcpq.quantizers.rotation import ROTATIONS
-from pcpq.segment.codebooks import CODEBOOKS
-from pcpq.segment.kept_vectors import KEEPS
-from pcpq.segment.training import METRICS
+from pcpq.config import CODEBOOKS, KEEPS, METRICS, ROTATIONS
+from pcpq.index import state_of
 from pcpq.util.progress import Progress, progress_bar
 
 NONE = "none"
@@ -26,49 +24,57 @@ def add_build(commands: Commands) -> None:
     parser = commands.add(
         "build",
         build,
-        "make an index of the vectors in a file",
+        "build an index from the vectors in a file",
         [
             "pcpq build vectors.npy vectors.pcpq --metric cosine",
             "pcpq build glove-100-angular.hdf5 glove.pcpq --bytes-per-vector 48",
             "pcpq build pages.parquet pages.pcpq --metric dot --column embedding --attributes lang,year",
             "pcpq build 'parts/*.npy' parts.pcpq --metric dot --ray auto",
         ],
-        "Reads .npy, .npz, .fvecs, .bvecs, .ivecs, .fbin, .u8bin, .i8bin, HDF5 (as ann-benchmarks has it), "
-        "parquet, Arrow, JSONL and text word vectors, all batch by batch. The index is written at the end, as "
-        "a whole.",
+        "Reads .npy, .npz, .fvecs, .bvecs, .ivecs, .fbin, .u8bin, .i8bin, HDF5 (ann-benchmarks), parquet, "
+        "Arrow, JSONL and text files of word vectors, in batches. The index is written at the end, atomically.",
     )
-    parser.add_argument("file", metavar="FILE", help="the vectors, and their ids if it has any")
-    add_index(parser, "the directory to write")
-    parser.add_argument("--metric", choices=METRICS, help="needed unless FILE says, as some HDF5 files do")
+    parser.add_argument("file", metavar="FILE", help="file of vectors, with ids if it has any")
+    add_index(parser, "directory to write")
+    parser.add_argument(
+        "--metric", choices=METRICS, help="required unless FILE names the metric, as some HDF5 files do"
+    )
     parser.add_argument(
         "--bytes-per-vector",
         metavar="N",
         type=float,
-        help="choose codes and what to keep so that so many suffice",
+        help="memory budget, from which codes and precision are chosen",
     )
     parser.add_argument(
         "--keep",
         choices=[keep or NONE for keep in KEEPS],
-        help="vectors kept for re-ranking; none: codes only (default: int16)",
+        help="precision of the vectors kept for reranking; none: codes only (default: int16)",
     )
     parser.add_argument(
-        "--lists", metavar="N", type=int, help="default: twice the square root of the number of vectors"
+        "--lists",
+        metavar="N",
+        type=int,
+        help="number of lists (default: twice the square root of the number of vectors)",
     )
     parser.add_argument(
         "--rotation",
         choices=[rotation or NONE for rotation in ROTATIONS],
-        help="turn vectors before they are coded (default: none)",
+        help="rotate vectors before they are encoded (default: none)",
     )
     parser.add_argument(
-        "--codebooks", choices=CODEBOOKS, help="one quantizer for all lists, or one each (default: shared)"
+        "--codebooks", choices=CODEBOOKS, help="one codebook for all lists, or one per list (default: shared)"
     )
-    parser.add_argument("--queries", metavar="QUERIES", help="a file of the kind of queries that will be asked")
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="of every random choice (default: 0)")
-    parser.add_argument("--force", action="store_true", help="replace an index that is there")
+    parser.add_argument(
+        "--queries", metavar="QUERIES", help="file with a sample of queries, for measuring recall"
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=int, default=0, help="seed of all random choices (default: 0)"
+    )
+    parser.add_argument("--force", action="store_true", help="replace an existing index")
     parser.add_argument(
         "--ray",
         metavar="ADDRESS",
-        help="build on a Ray cluster: its address, auto, or local; FILE may be a glob or an address then",
+        help="build on a Ray cluster: its address, auto, or local; FILE can then be a glob or a URL",
     )
     add_attributes(parser)
     add_threads(parser)
@@ -89,7 +95,7 @@ def build(options: argparse.Namespace) -> None:
     file = vectors_in(options, options.file)
     metric = options.metric or file.metric
     if metric is None:
-        raise ValueError(f"{file.path} does not say its metric: give --metric, one of {', '.join(METRICS)}")
+        raise ValueError(f"{file.path} does not name its metric: give --metric, one of {', '.join(METRICS)}")
     start = time.perf_counter()
     with progress_bar(None, "vectors") as bar:
         bar.say("reading")
@@ -161,14 +167,14 @@ def report(options: argparse.Namespace, metric: str, index: Any, seconds: float)
     def show() -> None:
         print(
             f"{options.index}: {stats['vectors']:,} vectors of {stats['dimensions']} dimensions in "
-            f"{stats['lists']:,} lists, {each:.1f} bytes a vector instead of {FLOAT * stats['dimensions']}, "
+            f"{stats['lists']:,} lists, {each:.1f} bytes per vector instead of {FLOAT * stats['dimensions']}, "
             f"{seconds:.1f} s"
         )
         if chosen:
             print(chosen)
-        curve = index._fitted().snapshot.recall
+        curve = state_of(index).snapshot.recall
         if curve is not None and (best := curve.choose(10, 1.0).recall) < USUAL_TARGET:
-            print(f"searches for 10 find about {best:.2f} of them at most, by codes of this size")
+            print(f"with codes of this size, the recall of a search for 10 is at most about {best:.2f}")
 
     tell(options.json, found, show)
 
@@ -193,11 +199,11 @@ def check_place(place: Path, force: bool) -> None:
         raise FileExistsError(f"{place} is a file; an index is a directory")
     if (place / MANIFEST).exists():
         if not force:
-            raise FileExistsError(f"{place} is there already: --force replaces it, pcpq add adds to it")
+            raise FileExistsError(f"{place} exists already: --force replaces it, pcpq add adds to it")
     elif place.is_dir():
         strangers = [path.name for path in place.iterdir() if not is_ours(path.name)]
         if strangers:
-            raise FileExistsError(f"{place} is not an index: it holds {strangers[0]}")
+            raise FileExistsError(f"{place} is not an index: it contains {strangers[0]}")
     there = next(folder for folder in (place, *place.absolute().parents) if folder.exists())
     if not os.access(there, os.W_OK | os.X_OK):
         raise PermissionError(f"{there} cannot be written to")

@@ -8,6 +8,7 @@ from typing import Any
 from pcpq.cli.building import counter
 from pcpq.cli.parsers import Commands, add_attributes, add_index, add_input, add_json, add_threads
 from pcpq.cli.terminal import tell
+from pcpq.index import state_of
 from pcpq.util.progress import progress_bar
 
 
@@ -18,11 +19,13 @@ def add_add(commands: Commands) -> None:
         add,
         "add the vectors in a file to an index",
         ["pcpq add words.pcpq more.jsonl", "pcpq add pages.pcpq new.parquet --replace --attributes lang,year"],
-        "All of them are added, or none; searches go on meanwhile.",
+        "Either all or none of them are added. Searches continue meanwhile.",
     )
     add_index(parser)
-    parser.add_argument("file", metavar="FILE", help="the vectors, and their ids if the index has its own")
-    parser.add_argument("--replace", action="store_true", help="put them in the place of those of the same ids")
+    parser.add_argument(
+        "file", metavar="FILE", help="file of vectors, with ids if the index has ids of its own"
+    )
+    parser.add_argument("--replace", action="store_true", help="update: replace vectors that have the same ids")
     add_attributes(parser)
     add_threads(parser)
     add_json(parser)
@@ -38,7 +41,7 @@ def add(options: argparse.Namespace) -> None:
     with pcpq.open(options.index, mode="a") as index, progress_bar(None, "vectors") as bar:
         before, ids = len(index), file.ids()
         if options.replace and ids is None:
-            raise ValueError(f"{file.path} has no ids, so nothing says what to replace")
+            raise ValueError(f"{file.path} has no ids, which --replace needs")
         insert = index.upsert if options.replace else index.add
         try:
             done = insert(
@@ -63,7 +66,7 @@ def known_attributes(index: Any, file: Any) -> str | None:
     from pcpq.cli.inputs import columns_of
     from pcpq.io.formats.files import parsing
 
-    parts = index._fitted().snapshot.parts
+    parts = state_of(index).snapshot.parts
     tables = [part.segment.attributes.table for part in parts if part.segment.attributes is not None]
     if not tables:
         return None
@@ -77,19 +80,21 @@ def add_remove(commands: Commands) -> None:
     parser = commands.add(
         "remove",
         remove,
-        "remove vectors from an index by their ids",
+        "delete vectors from an index by their ids",
         ["pcpq remove words.pcpq --id king --id queen", "pcpq remove words.pcpq gone.txt"],
-        "Ids that are not there do not matter.",
+        "Ids that do not exist are ignored.",
     )
     add_index(parser)
     parser.add_argument(
         "file",
         metavar="FILE",
         nargs="?",
-        help="ids, one a line, or a .npy array of them, or a file of vectors that has ids; -: lines on stdin",
+        help="ids: text file with one per line, .npy array, or file of vectors with ids; -: standard input",
     )
-    parser.add_argument("--id", metavar="ID", action="append", default=[], help="one id; may be given again")
-    parser.add_argument("--id-column", metavar="NAME", help='the ids in FILE; default: "id"')
+    parser.add_argument("--id", metavar="ID", action="append", default=[], help="one id; can be repeated")
+    parser.add_argument(
+        "--id-column", metavar="NAME", help='ids: name of the column, field or array in FILE (default: "id")'
+    )
     add_json(parser)
 
 
@@ -99,7 +104,7 @@ def remove(options: argparse.Namespace) -> None:
     from pcpq.cli.inputs import as_ids_of, ids_in
 
     if options.file is None and not options.id:
-        raise ValueError("nothing says what to remove: give FILE or --id")
+        raise ValueError("no ids to remove: give FILE or --id")
     given = [] if options.file is None else list(ids_in(options, options.file))
     with pcpq.open(options.index, mode="a") as index:
         ids = as_ids_of(index, [*options.id, *given])

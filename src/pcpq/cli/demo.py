@@ -42,7 +42,11 @@ def main(arguments: list[str] | None = None) -> None:
 def add_words(parser: argparse.ArgumentParser) -> None:
     """WORD ..."""
     parser.add_argument(
-        "words", nargs="*", default=list(WORDS), metavar="WORD", help=f"default: {' '.join(WORDS)}"
+        "words",
+        nargs="*",
+        default=list(WORDS),
+        metavar="WORD",
+        help=f"words to look up (default: {' '.join(WORDS)})",
     )
 
 
@@ -85,8 +89,8 @@ def measure(vectors: Float32Array, index: Index) -> list[dict[str, Any]]:
     speed = len(asked) / (time.perf_counter() - start)
     codes = build(vectors, metric="cosine", keep=None)
     return [
-        measured("codes, then vectors kept as int16", index, vectors, asked, exact),
-        measured("codes alone, every list", codes, vectors, asked, exact, probes=1 << 20),
+        measured("codes, reranked with int16 vectors", index, vectors, asked, exact),
+        measured("codes only, all lists", codes, vectors, asked, exact, probes=1 << 20),
         {
             "what": "float32, NumPy",
             "recall": 1.0,
@@ -126,7 +130,7 @@ def show_measured(rows: list[dict[str, Any]]) -> None:
     """As a table."""
     plain = rows[-1]["bytes_per_vector"]
     print_table(
-        ("", f"recall {K}@{K}", "queries a second", "bytes a vector", "of float32"),
+        ("", f"recall {K}@{K}", "queries per second", "bytes per vector", "share of float32"),
         [
             (
                 row["what"],

@@ -37,10 +37,10 @@ def add_doctor(commands: Commands) -> None:
     parser = commands.add(
         "doctor",
         doctor,
-        "say what is installed, and test that pcpq works here",
+        "show the installation, and test that pcpq works",
         ["pcpq doctor"],
-        "Builds, searches, stores and reads a small index with every instruction set that the processor has, "
-        "and compares answers with exact ones. Ends with exit code 1 if any of it is wrong.",
+        "Builds, searches, stores and reads a small index with every instruction set of the processor, and "
+        "compares results with exact ones. Ends with exit code 1 if a test fails.",
     )
     add_json(parser)
 
@@ -63,12 +63,12 @@ def doctor(options: argparse.Namespace) -> None:
         print_facts({name: shown(value) for name, value in about.items()}, title="this machine")
         print()
         rows = [(name, version or how_to_get(name)) for name, version in packages.items()]
-        print_table(("optional", "version, or how to get it"), rows, words=2)
+        print_table(("optional package", "version, or how to install it"), rows, words=2)
         print()
-        tests = [(check.name, "ok" if check.ok else "WRONG", check.detail) for check in checks]
+        tests = [(check.name, "ok" if check.ok else "FAILED", check.detail) for check in checks]
         print_table(("self-test", "", ""), tests, words=3)
         if ok:
-            print(f"\nall is well ({seconds:.1f} s)")
+            print(f"\nall tests passed ({seconds:.1f} s)")
 
     tell(options.json, found, show)
     if not ok:
@@ -132,7 +132,7 @@ def self_test() -> Iterator[Check]:
     finally:
         _core.set_simd_level(before)
     same = all(np.array_equal(a, b) for a, b in pairwise(answers.values()))
-    yield Check("levels agree", same, f"bit for bit: {', '.join(answers) or 'none gave answers'}")
+    yield Check("levels agree", same, f"bit for bit: {', '.join(answers) or 'no results'}")
 
 
 def tests_of(
@@ -146,7 +146,7 @@ def tests_of(
         index = pcpq.build(vectors, metric="dot", keep="float32")
         every = index.search(queries, K, probes=ROWS, rerank=ROWS)
         error = float(np.abs(every.scores - exact).max() / np.abs(exact).max())
-        yield Check(f"{level}: exact search", error < 1e-5, f"scores differ by {error:.1g} of the largest")
+        yield Check(f"{level}: exact search", error < 1e-5, f"largest relative error of scores {error:.1g}")
         usual = index.search(queries, K)
         reached = float((usual.scores >= exact[:, -1:] - 1e-4 * np.abs(exact[:, -1:])).mean())
         yield Check(f"{level}: usual search", reached >= LEAST_RECALL, f"recall {reached:.3f}")
@@ -160,7 +160,7 @@ def tests_of(
                 yield Check(f"{level}: store", False, str(error_found))
                 return
         same = np.array_equal(usual.ids, again.ids) and np.array_equal(usual.scores, again.scores)
-        yield Check(f"{level}: store", same, "saved, opened, verified, the same answers")
+        yield Check(f"{level}: store", same, "saved, opened, verified, equal results")
     answers[level] = np.concatenate([usual.ids, usual.scores.view(np.int32), every.ids], axis=1)
 
 

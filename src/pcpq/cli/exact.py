@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pcpq.index import Index
+from pcpq.index import Index, state_of
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.io.formats import VectorFile
 from pcpq.search.snapshot import Snapshot
@@ -27,7 +27,7 @@ from pcpq.tuning.measure import given_answers, stored_answers, stored_queries
 SAME = {"int8": 5e-3, "int16": 5e-5, "float16": 1e-3, "float32": 1e-6}
 # Exact answers among which a query is looked for.
 LOOKED_AT = 10
-CODES_ONLY = "the index keeps no vectors: exact answers come from those it was built from, by --vectors FILE"
+CODES_ONLY = "the index keeps no vectors: give the file that it was built from as --vectors FILE"
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Exam:
 
 def make_exam(index: Index, queries: Float32Array | None, file: VectorFile | None) -> Exam:
     """By queries that are given, or vectors of the index; answers from a file, or from the vectors kept."""
-    snapshot = index._fitted().snapshot
+    snapshot = state_of(index).snapshot
     if file is None and index.keep is None:
         raise ValueError(CODES_ONLY)
     if file is not None:

@@ -21,7 +21,7 @@ def add_paper(commands: Commands) -> None:
     parser = commands.add(
         "paper",
         paper,
-        "run the experiments of the paper, and some that it could not run",
+        "run the experiments of the paper, and additional ones",
         ["pcpq paper --data ~/ann-benchmarks/data --dataset glove --bits 4 --out results"],
     )
     parser.add_argument(
@@ -29,21 +29,33 @@ def add_paper(commands: Commands) -> None:
         metavar="FOLDER",
         type=Path,
         default=os.environ.get("PCPQ_DATA"),
-        help="where sets are: NAME.hdf5 of ann-benchmarks, or NAME_base.npy and NAME_query.npy (default: "
-        "$PCPQ_DATA; without it, the words that come with pcpq)",
+        help="folder of data sets: NAME.hdf5 (ann-benchmarks), or NAME_base.npy and NAME_query.npy (default: "
+        "$PCPQ_DATA, or the bundled word vectors if it is not set)",
     )
     parser.add_argument(
-        "--dataset", metavar="NAME", help="glove, lastfm, words, another name in FOLDER, or a file FILE.hdf5"
-    )
-    parser.add_argument("--bits", type=int, choices=(4, 8), default=4, help="16 or 256 centers (default: 4)")
-    parser.add_argument(
-        "--out", metavar="DIR", type=Path, default=Path("paper"), help="where results go (default: paper)"
+        "--dataset", metavar="NAME", help="glove, lastfm, words, another data set in FOLDER, or FILE.hdf5"
     )
     parser.add_argument(
-        "--only", nargs="*", choices=PARTS, default=list(PARTS), help="parts to run; the six methods always are"
+        "--bits",
+        type=int,
+        choices=(4, 8),
+        default=4,
+        help="bits per codeword: 16 or 256 codewords per section (default: 4)",
     )
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="of every random choice (default: 0)")
-    parser.add_argument("--threads", metavar="N", type=int, help="default: every CPU")
+    parser.add_argument(
+        "--out", metavar="DIR", type=Path, default=Path("paper"), help="directory for results (default: paper)"
+    )
+    parser.add_argument(
+        "--only",
+        nargs="*",
+        choices=PARTS,
+        default=list(PARTS),
+        help="experiments to run; the six methods always run",
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=int, default=0, help="seed of all random choices (default: 0)"
+    )
+    parser.add_argument("--threads", metavar="N", type=int, help="number of threads (default: all CPUs)")
     add_json(parser)
 
 
@@ -67,7 +79,7 @@ def paper(options: argparse.Namespace) -> None:
         options.json,
         {"out": path, "figures": figures},
         lambda: print(
-            f"\n{path} and {len(figures)} figures beside it; a page of them: pcpq report {options.out}"
+            f"\nwrote {path} and {len(figures)} figures; show them in a browser: pcpq report {options.out}"
         ),
     )
 
@@ -77,13 +89,13 @@ def add_report(commands: Commands) -> None:
     parser = commands.add(
         "report",
         report,
-        "make one page, to be read in a browser, of results",
+        "make an HTML page of results, for a browser",
         ["pcpq report paper"],
     )
     parser.add_argument(
-        "folder", metavar="DIR", type=Path, help="where `pcpq paper` and benchmarks left their JSON"
+        "folder", metavar="DIR", type=Path, help="directory with JSON results of `pcpq paper` and of benchmarks"
     )
-    parser.add_argument("--out", metavar="FILE", type=Path, help="default: DIR/report.html")
+    parser.add_argument("--out", metavar="FILE", type=Path, help="file to write (default: DIR/report.html)")
     add_json(parser)
 
 
@@ -102,7 +114,7 @@ def add_demo(commands: Commands) -> None:
     parser = commands.add(
         "demo",
         lambda options: show(options.words, options.json),
-        "index 20,000 real words, and show neighbours, recall, speed and bytes",
+        "index 20,000 words, and show neighbours, recall, speed and size",
         ["pcpq demo", "pcpq demo violin jupiter"],
     )
     add_words(parser)
@@ -114,7 +126,7 @@ def add_completion(commands: Commands, everything: Callable[[], Parser]) -> None
     parser = commands.add(
         "completion",
         lambda options: print(completion(everything(), options.shell)),
-        "print a script that lets a shell complete commands and options",
+        "print a script for shell completion",
         [
             "pcpq completion bash > ~/.local/share/bash-completion/completions/pcpq",
             "pcpq completion zsh > ~/.zfunc/_pcpq",

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pcpq.index import Index
+from pcpq.index import Index, state_of
 from pcpq.io.formats import VectorFile, format_of, read_vectors
 from pcpq.io.formats.files import parsing
 
@@ -132,7 +132,7 @@ def ids_in(options: argparse.Namespace, path: str) -> Any:
 
 def as_ids_of(index: Index, given: Any) -> Any:
     """Ids as the index has them: what was typed is text, whatever was meant."""
-    if index._fitted().kind == "str":
+    if state_of(index).kind == "str":
         return [str(one) for one in given]
     try:
         return np.array([int(one) for one in given], np.int64)

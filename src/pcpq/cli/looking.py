@@ -13,6 +13,7 @@ from pcpq.cli.measuring import choices, curve_of, print_choices
 from pcpq.cli.parsers import Commands, add_index, add_json
 from pcpq.cli.problems import Wrong
 from pcpq.cli.terminal import print_facts, print_table, size, tell
+from pcpq.index import state_of
 from pcpq.io.arrays import Float32Array
 from pcpq.util.batches import slices
 from pcpq.util.progress import progress_bar
@@ -27,7 +28,7 @@ def add_info(commands: Commands) -> None:
     parser = commands.add(
         "info",
         info,
-        "say what an index is: rows, lists, bytes, recall, settings",
+        "show the size, lists, bytes, recall and settings of an index",
         ["pcpq info words.pcpq"],
     )
     add_index(parser)
@@ -39,8 +40,8 @@ def info(options: argparse.Namespace) -> None:
     import pcpq
 
     with pcpq.open(options.index) as index:
-        stats, settings, curve = index.stats(), index._settings(), curve_of(index)
-        kind, quantizer = index._fitted().kind, index.quantizer
+        stats, settings, curve = index.stats(), index.config.to_json(), curve_of(index)
+        kind, quantizer = state_of(index).kind, index.quantizer
     on_disk = sum(path.stat().st_size for path in Path(options.index).iterdir() if path.is_file())
     found = {
         "index": options.index,
@@ -58,11 +59,11 @@ def info(options: argparse.Namespace) -> None:
             "vectors": f"{stats['vectors']:,}" + (f", {stats['removed']:,} removed" * (stats["removed"] > 0)),
             "dimensions": f"{stats['dimensions']:,}",
             "metric": settings["metric"],
-            "ids": "words" if kind == "str" else "numbers",
-            "lists": f"{stats['lists']:,}, the largest holds {stats['largest_list']:,}",
+            "ids": "strings" if kind == "str" else "integers",
+            "lists": f"{stats['lists']:,}, the largest has {stats['largest_list']:,}",
             "segments": f"{stats['segments']:,}",
             "on disk": size(on_disk),
-            "drift": f"{stats['drift']:.2f}" + (", refit would help" if stats["drift"] > 1.2 else ""),
+            "drift": f"{stats['drift']:.2f}" + (", refit is recommended" if stats["drift"] > 1.2 else ""),
         }
         facts |= {
             name: value
@@ -74,8 +75,8 @@ def info(options: argparse.Namespace) -> None:
         print_facts(facts, title=options.index)
         print()
         rows = [(name, f"{part:.1f}") for name, part in parts.items() if part]
-        rows += [("all", f"{each:.1f}"), ("float32 would be", f"{plain:.1f}")]
-        print_table(("part", "bytes a vector"), rows)
+        rows += [("total", f"{each:.1f}"), ("as float32", f"{plain:.1f}")]
+        print_table(("part", "bytes per vector"), rows)
         if curve is not None:
             print()
             print_choices(curve, 10)
@@ -88,9 +89,9 @@ def add_verify(commands: Commands) -> None:
     parser = commands.add(
         "verify",
         verify,
-        "check every byte of an index against its checksums",
+        "check all files of an index against their checksums",
         ["pcpq verify words.pcpq"],
-        "Ends with exit code 1 and names the file if something is damaged.",
+        "Prints the name of a damaged file and ends with exit code 1.",
     )
     add_index(parser)
     add_json(parser)
@@ -113,7 +114,7 @@ def verify(options: argparse.Namespace) -> None:
     tell(
         options.json,
         {"index": options.index, "ok": True, "vectors": count},
-        lambda: print(f"{options.index}: {count:,} vectors, all as they were written"),
+        lambda: print(f"{options.index}: {count:,} vectors, no damage found"),
     )
 
 
@@ -122,14 +123,14 @@ def add_backup(commands: Commands) -> None:
     parser = commands.add(
         "backup",
         backup,
-        "make another directory an index of what was last committed",
+        "copy the last commit of an index to a new directory",
         ["pcpq backup words.pcpq words-backup.pcpq"],
-        "Safe while other processes write to the index, which a copy of its files is not. Files are linked "
-        "where the file system can, which takes no time and no space, and copied elsewhere.",
+        "Safe while another process writes to the index; cp is not. Uses hard links where the file system "
+        "supports them, which takes no time and no space, and copies files otherwise.",
     )
     add_index(parser)
-    parser.add_argument("out", metavar="OUT", help="a directory that is not there yet, or is empty")
-    parser.add_argument("--copy", action="store_true", help="copy files even where they could be linked")
+    parser.add_argument("out", metavar="OUT", help="directory that does not exist or is empty")
+    parser.add_argument("--copy", action="store_true", help="copy files even if they could be linked")
     add_json(parser)
 
 
@@ -151,13 +152,15 @@ def add_export(commands: Commands) -> None:
         export,
         "write the vectors of an index to a file",
         ["pcpq export words.pcpq words.parquet", "pcpq export words.pcpq words.npy"],
-        "They are written as they are kept, or decoded where only codes are, in the order of ids. Parquet, "
-        "JSONL and text have ids; .npy, .fvecs and .fbin do not. Attributes are not written.",
+        "Writes kept vectors, or decoded codes if no vectors are kept, in the order of ids. Parquet, JSONL and "
+        "text files contain ids; .npy, .fvecs and .fbin files do not. Attributes are not written.",
     )
     add_index(parser)
-    parser.add_argument("out", metavar="OUT", help="the file; its format follows from how its name ends")
-    parser.add_argument("--format", metavar="NAME", help="npy, fvecs, fbin, parquet, jsonl or text")
-    parser.add_argument("--force", action="store_true", help="replace a file that is there")
+    parser.add_argument("out", metavar="OUT", help="file to write")
+    parser.add_argument(
+        "--format", metavar="NAME", help="npy, fvecs, fbin, parquet, jsonl or text (default: by suffix)"
+    )
+    parser.add_argument("--force", action="store_true", help="replace an existing file")
     add_json(parser)
 
 
@@ -168,12 +171,12 @@ def export(options: argparse.Namespace) -> None:
     from pcpq.io.formats.writing import WITH_IDS
 
     if Path(options.out).exists() and not options.force:
-        raise FileExistsError(f"{options.out} is there already: --force replaces it")
+        raise FileExistsError(f"{options.out} exists already: --force replaces it")
     format = format_of(options.out, options.format)
     with pcpq.open(options.index) as index, progress_bar(len(index), "vectors") as bar:
         bar.say("writing")
-        snapshot = index._fitted().snapshot
-        parts = [part.segment.checked_ids[part.rows_there()] for part in snapshot.parts]
+        snapshot = state_of(index).snapshot
+        parts = [part.segment.checked_ids[part.rows_left()] for part in snapshot.parts]
         numbers = np.concatenate([np.empty(0, np.int64), *parts])
         order = np.argsort(numbers)
         numbers = numbers[order]
@@ -183,7 +186,7 @@ def export(options: argparse.Namespace) -> None:
         batches = vectors_in_order(snapshot, order, bar)
         count = write_vectors(options.out, batches, ids if with_ids else None, format=options.format)
     found = {"out": options.out, "format": format, "vectors": count, "with_ids": with_ids}
-    lost = "" if with_ids or counted else f", without their ids: {format} has no place for them"
+    lost = "" if with_ids or counted else f", without ids: {format} files cannot contain them"
     tell(options.json, found, lambda: print(f"{options.out}: {count:,} vectors{lost}"))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pcpq.cli.parsers import Commands, Parser, add_index, add_input, add_json, add_threads
 from pcpq.cli.terminal import print_table, tell
-from pcpq.index import Index
+from pcpq.index import Index, state_of
 from pcpq.search.recall_curve import RecallCurve
 from pcpq.util.progress import progress_bar
 
@@ -19,14 +19,14 @@ def add_tune(commands: Commands) -> None:
     parser = commands.add(
         "tune",
         tune,
-        "measure what searches find, so that a target recall holds",
+        "measure recall, so that searches reach their target",
         ["pcpq tune words.pcpq", "pcpq tune words.pcpq queries.npy --vectors words.txt"],
-        "What was measured is kept in the index. Give queries if yours are not like the vectors.",
+        "Stores the measurement in the index. Give queries if yours are unlike the vectors.",
     )
     add_index(parser)
     add_exam(parser)
     parser.add_argument(
-        "-k", metavar="N", type=int, default=10, help="results, in what is printed (default: 10)"
+        "-k", metavar="N", type=int, default=10, help="results per query in the printed table (default: 10)"
     )
     add_threads(parser)
     add_json(parser)
@@ -36,12 +36,12 @@ def add_tune(commands: Commands) -> None:
 def add_exam(parser: Parser) -> None:
     """QUERIES and --vectors."""
     parser.add_argument(
-        "queries", metavar="QUERIES", nargs="?", help="a file of queries; default: some vectors of the index"
+        "queries", metavar="QUERIES", nargs="?", help="file of queries (default: some vectors of the index)"
     )
     parser.add_argument(
         "--vectors",
         metavar="FILE",
-        help="what the index was built from, for exact answers; default: the vectors it keeps",
+        help="file that the index was built from, for exact answers (default: the kept vectors)",
     )
 
 
@@ -55,10 +55,10 @@ def tune(options: argparse.Namespace) -> None:
     with pcpq.open(options.index, mode="a") as index, progress_bar(None) as bar:
         bar.say("measuring recall")
         if options.vectors is None and index.keep is None:
-            raise ValueError(f"{CODES_ONLY}, for QUERIES that are given")
+            raise ValueError(f"{CODES_ONLY}, together with QUERIES")
         if options.vectors is None or queries is None:
             if options.vectors is not None:
-                raise ValueError("--vectors has the answers to queries: give QUERIES too")
+                raise ValueError("--vectors needs QUERIES")
             curve = index.tune(queries, threads=options.threads)
         else:
             exam = make_exam(index, queries, read_vectors(options.vectors))
@@ -80,13 +80,13 @@ def queries_of(options: argparse.Namespace) -> Any:
 
 def as_ids(index: Index, numbers: Any) -> Any:
     """Numbers as the ids that users have."""
-    state = index._fitted()
+    state = state_of(index)
     return state.snapshot.words(numbers) if state.kind == "str" else numbers
 
 
 def curve_of(index: Index) -> RecallCurve | None:
     """What was measured."""
-    return index._fitted().snapshot.recall
+    return state_of(index).snapshot.recall
 
 
 def choices(curve: RecallCurve, k: int) -> list[dict[str, Any]]:
@@ -109,5 +109,5 @@ def print_choices(curve: RecallCurve, k: int) -> None:
         )
         for row in choices(curve, k)
     ]
-    title = f"searches for {k}, by {curve.queries:,} queries ({curve.kind})"
-    print_table(("target recall", "probes", "rerank", "recall to expect"), rows, title=title)
+    title = f"k={k}, measured with {curve.queries:,} queries ({curve.kind})"
+    print_table(("target recall", "probes", "rerank", "expected recall"), rows, title=title)

@@ -56,35 +56,39 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
         return argparse.HelpFormatter._fill_text(self, text, width, indent)
 
 
-def add_index(parser: Parser, about: str = "the directory of the index") -> None:
+def add_index(parser: Parser, about: str = "directory of the index") -> None:
     """INDEX."""
     parser.add_argument("index", metavar="INDEX", help=about)
 
 
 def add_json(parser: Parser) -> None:
     """--json."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object, and nothing else")
+    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
 
 def add_threads(parser: Parser) -> None:
     """--threads."""
-    parser.add_argument("--threads", metavar="N", type=int, help="default: every CPU")
+    parser.add_argument("--threads", metavar="N", type=int, help="number of threads (default: all CPUs)")
 
 
 def add_input(parser: Parser, what: str = "FILE") -> None:
-    """What is where in a file."""
-    group = parser.add_argument_group(f"what is in {what}")
-    group.add_argument("--input-format", metavar="NAME", help="npy, jsonl, ...; default: by how its name ends")
+    """Options that say where vectors and ids are in a file."""
+    group = parser.add_argument_group(f"format of {what}")
+    group.add_argument("--input-format", metavar="NAME", help="npy, jsonl, ... (default: by suffix)")
     group.add_argument(
         "--column",
         metavar="NAME",
-        help="the vectors: a column (parquet, Arrow), a field (JSONL), an array (.npz); default: the only one",
+        help="vectors: name of a column (parquet, Arrow), field (JSONL) or array (.npz); default: the only one",
     )
-    group.add_argument("--id-column", metavar="NAME", help='the ids, likewise; default: "id", if there is one')
+    group.add_argument(
+        "--id-column",
+        metavar="NAME",
+        help='ids: name of the column, field or array (default: "id", if it exists)',
+    )
     group.add_argument(
         "--part",
         metavar="NAME",
-        help='the dataset of an HDF5 file; default: "train" for vectors, "test" for queries',
+        help='dataset of an HDF5 file (default: "train" for vectors, "test" for queries)',
     )
 
 
@@ -93,5 +97,5 @@ def add_attributes(parser: Parser) -> None:
     parser.add_argument(
         "--attributes",
         metavar="NAME,...",
-        help="columns of FILE (parquet, Arrow, JSONL) to keep with the vectors, for search --where",
+        help="columns of FILE (parquet, Arrow, JSONL) to store as attributes (metadata), for search --where",
     )

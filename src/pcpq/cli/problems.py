@@ -6,10 +6,10 @@ from typing import Any
 
 FINE, FOUND_WRONG, FAILED, STOPPED = 0, 1, 2, 130
 EXIT_CODES = {
-    FINE: "All is well.",
-    FOUND_WRONG: "`verify` or `doctor` looked and found something wrong.",
-    FAILED: "The command could not be understood or carried out; one line on standard error says why.",
-    STOPPED: "Stopped by Ctrl-C. Nothing is half-written.",
+    FINE: "Success.",
+    FOUND_WRONG: "`verify` or `doctor` found an error.",
+    FAILED: "Wrong usage, or the command failed. One line on standard error gives the reason.",
+    STOPPED: "Stopped by Ctrl-C. No file is left incomplete.",
 }
 # Packages that pcpq does without, and the extra that brings each.
 EXTRAS = {

@@ -61,10 +61,10 @@ def make_commands() -> tuple[Parser, Commands]:
 
     parser = Parser(
         prog="pcpq",
-        description="Vector search in little memory.",
+        description="Build and search vector indexes.",
         epilog="exit codes:\n"
         + "".join(f"  {code:<4}{meaning}\n" for code, meaning in EXIT_CODES.items())
-        + "\npcpq COMMAND --help says more, and ends in an example:\n"
+        + "\npcpq COMMAND --help describes a command. Examples:\n"
         "  pcpq build vectors.npy vectors.pcpq --metric cosine\n"
         "  pcpq search vectors.pcpq queries.npy -k 10",
     )

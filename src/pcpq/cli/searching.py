@@ -33,7 +33,7 @@ def add_search(commands: Commands) -> None:
     parser = commands.add(
         "search",
         search,
-        "find the nearest vectors of an index",
+        "find the nearest vectors in an index",
         [
             "pcpq search words.pcpq queries.npy -k 10 --out nearest.csv",
             "pcpq search words.pcpq --word king --word queen -k 5",
@@ -43,7 +43,10 @@ def add_search(commands: Commands) -> None:
     )
     add_index(parser)
     parser.add_argument(
-        "file", metavar="FILE", nargs="?", help="the queries, in any format that build reads; -: JSONL on stdin"
+        "file",
+        metavar="FILE",
+        nargs="?",
+        help="queries, in any format that build reads; -: JSONL on standard input",
     )
     parser.add_argument(
         "--word",
@@ -51,29 +54,33 @@ def add_search(commands: Commands) -> None:
         metavar="ID",
         action="append",
         dest="words",
-        help="search for what is like the vector of this id, which is left out; may be given again",
+        help="search with the vector of this id, without the id itself; can be repeated",
     )
-    parser.add_argument("-k", metavar="N", type=int, default=10, help="results a query (default: 10)")
+    parser.add_argument("-k", metavar="N", type=int, default=10, help="results per query (default: 10)")
     parser.add_argument(
-        "--target-recall", metavar="SHARE", type=float, help="of the true best to find (default: 0.95)"
+        "--target-recall", metavar="SHARE", type=float, help="share of the true results to find (default: 0.95)"
     )
-    parser.add_argument("--probes", metavar="N", type=int, help="lists to scan, instead of a target recall")
-    parser.add_argument("--rerank", metavar="N", type=int, help="candidates to judge")
-    parser.add_argument("--where", metavar="SQL", help='a condition on attributes, as in "year > 2020"')
     parser.add_argument(
-        "--format", choices=RESULT_FORMATS, help="of the results (default: by how OUT ends, or else a table)"
+        "--probes", metavar="N", type=int, help="number of lists to scan, instead of --target-recall"
     )
-    parser.add_argument("--out", metavar="OUT", help="write results there; default: standard output")
-    parser.add_argument("--force", action="store_true", help="replace a file that is there")
+    parser.add_argument("--rerank", metavar="N", type=int, help="number of candidates to rerank")
+    parser.add_argument("--where", metavar="SQL", help='condition on attributes, such as "year > 2020"')
+    parser.add_argument(
+        "--format",
+        choices=RESULT_FORMATS,
+        help="format of the results (default: by suffix of OUT, otherwise table)",
+    )
+    parser.add_argument("--out", metavar="OUT", help="file to write (default: standard output)")
+    parser.add_argument("--force", action="store_true", help="replace an existing file")
     parser.add_argument("--ray", metavar="ADDRESS", help="search on a Ray cluster: its address, auto, or local")
     parser.add_argument(
-        "--shards", metavar="N", type=int, help="with --ray: parts of the index (default: one a node)"
+        "--shards", metavar="N", type=int, help="with --ray: number of shards (default: one per node)"
     )
     parser.add_argument(
-        "--replicas", metavar="N", type=int, default=1, help="with --ray: of every part (default: 1)"
+        "--replicas", metavar="N", type=int, default=1, help="with --ray: replicas per shard (default: 1)"
     )
     add_threads(parser)
-    parser.add_argument("--json", action="store_true", help="the same as --format jsonl: one query a line")
+    parser.add_argument("--json", action="store_true", help="same as --format jsonl: one line per query")
     add_input(parser)
 
 
@@ -82,12 +89,12 @@ def search(options: argparse.Namespace) -> None:
     from pcpq.io.formats import write_results
 
     if (options.file is None) == (options.words is None):
-        raise ValueError("nothing says what to search for, or two things do: give FILE or --word")
+        raise ValueError("give FILE or --word, not both")
     format = format_of_results(options)
     if options.out is not None and Path(options.out).is_file() and not options.force:
-        raise FileExistsError(f"{options.out} is there already: --force replaces it")
+        raise FileExistsError(f"{options.out} exists already: --force replaces it")
     if format == "parquet" and options.out is None and sys.stdout.isatty():
-        raise ValueError("parquet is nothing to look at: give --out FILE")
+        raise ValueError("parquet is not printed on a terminal: give --out FILE")
     start = time.perf_counter()
     with opened(options) as index:
         found = by_words(index, options) if options.file is None else by_vectors(index, options)
@@ -129,7 +136,7 @@ def format_of_results(options: argparse.Namespace) -> str:
         return "table"
     suffix = Path(options.out).suffix.lower()
     if suffix not in SUFFIXES:
-        raise ValueError(f"{options.out}: ends in none of {', '.join(SUFFIXES)}; say what it is with --format")
+        raise ValueError(f"{options.out}: has none of the suffixes {', '.join(SUFFIXES)}; give --format")
     return SUFFIXES[suffix]
 
 

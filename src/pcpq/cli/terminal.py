@@ -104,8 +104,8 @@ def size(number: float) -> str:
 
 
 def stop_writing() -> None:
-    """Give standard output to nobody, or Python complains when it closes it."""
+    """Redirect standard output to the null device; otherwise Python reports an error when it closes it."""
     with suppress(OSError, ValueError):
-        nobody = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nobody, sys.stdout.fileno())
-        os.close(nobody)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)

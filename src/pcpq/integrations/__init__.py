@@ -1,1 +1,4 @@
-"""pcpq inside other libraries; each module needs the extra of its own name (`pip install pcpq[langchain]`)."""
+"""Integrations with other libraries.
+
+Each module needs the extra of its name (`pip install pcpq[langchain]`).
+"""

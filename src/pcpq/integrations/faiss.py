@@ -41,19 +41,26 @@ def from_faiss(
     attributes: Any = None,
     **options: Any,
 ) -> Index:
-    """Build an index from the vectors that a Faiss index holds, with the same ids.
+    """Build an index from the vectors of a Faiss index, with the same ids and metric.
 
-    Vectors are read where they lie, some at a time: the whole set is never there once more.
+    Vectors are read from the Faiss index in batches, without a copy of all of them. Needs the extra `faiss`.
 
     Parameters
     ----------
-    index : of Faiss, or the path of a file that `faiss.write_index` wrote
-    metric : None: that of the Faiss index, "dot" for inner products and "euclidean" for L2. "cosine": its inner
-        products were of vectors of length 1
-    lossy : take what an index that keeps codes alone can reconstruct; without it, that is an error
-    same_lists : as many lists as the Faiss index has
-    attributes : as in Index.add, a row a vector, those of the lowest id first
-    options : those of pcpq.build, except ids
+    index : a Faiss index, or the path of a file that `faiss.write_index` wrote. Faiss does not check its files:
+        open only files that you trust
+    metric : None: the metric of the Faiss index, "dot" for inner products and "euclidean" for L2. "cosine": for
+        an inner-product index of vectors of length 1
+    lossy : True: accept approximate vectors, reconstructed from the codes of the Faiss index. False: this is an
+        error
+    same_lists : use as many lists as the Faiss index has
+    attributes : an Arrow table, a data frame or a dict of columns, with one row per vector, in ascending order
+        of ids
+    options : parameters of pcpq.build, except ids and metric
+
+    Returns
+    -------
+    index : a pcpq.Index in memory
     """
     if isinstance(index, (str, os.PathLike)):
         index = read(Path(index))

@@ -1,4 +1,4 @@
-"""A vector store of LangChain: documents with their embeddings in an index, in memory or in a directory."""
+"""A LangChain vector store: documents and their embeddings in an index, in memory or in a directory."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ Scored = list[tuple[Document, float]]
 
 
 class PCPQVectorStore(VectorStore):
-    """Documents that are found by the meaning of their text and by their metadata.
+    """A vector store of documents with text, metadata and embeddings.
 
     Parameters
     ----------
-    embedding : what makes vectors of texts
-    path : a directory, made if it is not there; every change is committed to it. None: in memory
-    metric : "cosine", "dot" or "euclidean"; None: that of the directory, "cosine" if it is new
-    keep : the precision in which vectors are kept: "int8", "int16", "float16" or "float32"; None: as metric,
-        "int16" if it is new
-    mode : "a", one process at a time can; "r": to search what another process writes, see `refresh`
-    where_limits : seconds, memory and threads that filters and conditions may take; None: pcpq.WhereLimits()
-    relevance_score_fn : makes relevances from 0 to 1 of scores; None: by the metric
+    embedding : LangChain embeddings, which turn texts into vectors
+    path : a directory, created if it does not exist; every change is committed to it. None: in memory
+    metric : "cosine", "dot" or "euclidean"; None: the metric of the directory, "cosine" if it is new
+    keep : precision of the kept vectors: "int8", "int16", "float16" or "float32"; None: the precision of the
+        directory, "int16" if it is new
+    mode : "a": read and write; one process at a time. "r": read what another process writes, see `refresh`
+    where_limits : limits of time, memory and threads for filters and conditions; None: pcpq.WhereLimits()
+    relevance_score_fn : function from scores to relevances between 0 and 1; None: depends on the metric
 
-    Searches take `filter`, a dict as {"year": {"$gt": 2020}, "lang": "en"}; `where`, a condition in SQL on
-    `text` and the keys of the metadata; and the options of Index.search, as target_recall.
+    Searches accept `filter`, a dict such as {"year": {"$gt": 2020}, "lang": "en"}; `where`, an SQL condition on
+    `text` and the keys of the metadata; and options of Index.search such as target_recall.
 
-    Up to 2,000 documents are all compared with a query. With more, the index learns anew whenever their number
-    has doubled.
+    Up to 2,000 documents are all compared with a query. A larger store trains its lists again whenever the
+    number of documents has doubled.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class PCPQVectorStore(VectorStore):
     def load(
         cls, path: str | os.PathLike[str], embedding: Embeddings, *, mode: str = "a", **kwargs: Any
     ) -> PCPQVectorStore:
-        """Open a store that is there; a FileNotFoundError if it is not."""
+        """Open an existing store; FileNotFoundError if there is none."""
         if not os.path.isdir(path):
             raise FileNotFoundError(f"{os.fspath(path)} is not there")
         return cls(embedding, path, mode=mode, **kwargs)
@@ -80,7 +80,7 @@ class PCPQVectorStore(VectorStore):
         ids: list[str] | None = None,
         **kwargs: Any,
     ) -> PCPQVectorStore:
-        """A store with some texts in it; `kwargs` are those of the store."""
+        """Create a store and add texts to it. `kwargs` are parameters of the store."""
         store = cls(embedding, **kwargs)
         store.add_texts(texts, metadatas, ids=ids)
         return store
@@ -95,19 +95,19 @@ class PCPQVectorStore(VectorStore):
         ids: list[str] | None = None,
         **kwargs: Any,
     ) -> PCPQVectorStore:
-        """As from_texts."""
+        """Create a store and add texts to it, asynchronously."""
         store = await run_in_executor(None, cls, embedding, **kwargs)
         await store.aadd_texts(texts, metadatas, ids=ids)
         return store
 
     @property
     def embeddings(self) -> Embeddings:
-        """What makes vectors of texts."""
+        """The embeddings, which turn texts into vectors."""
         return self._embedding
 
     @property
     def index(self) -> Index | None:
-        """The index behind it, None until the first document; change it only through the store."""
+        """The pcpq.Index of the store, None until a document is added. Change it only through the store."""
         return self._documents.index
 
     def add_texts(
@@ -118,9 +118,9 @@ class PCPQVectorStore(VectorStore):
         ids: list[str] | None = None,
         **kwargs: Any,
     ) -> list[str]:
-        """Add texts, or replace those of the same ids; those without an id get one.
+        """Add texts, or replace those with the same ids. Texts without an id get a new one.
 
-        Returns their ids.
+        Returns the ids.
         """
         rows = new_rows(texts, metadatas, ids)
         if rows.ids:
@@ -135,7 +135,7 @@ class PCPQVectorStore(VectorStore):
         ids: list[str] | None = None,
         **kwargs: Any,
     ) -> list[str]:
-        """As add_texts."""
+        """Add texts, or replace those with the same ids, asynchronously. Returns the ids."""
         rows = new_rows(texts, metadatas, ids)
         if rows.ids:
             embedded = await self._embedding.aembed_documents(rows.texts)
@@ -150,7 +150,7 @@ class PCPQVectorStore(VectorStore):
         where: str | None = None,
         **kwargs: Any,
     ) -> bool:
-        """Remove documents by their ids, or all that a filter or a condition holds for; without any, all."""
+        """Delete documents by ids, or those that match a filter or a condition; without any, all documents."""
         if ids is None:
             self._documents.remove_where(conditions_of(filter), where)
         elif filter is None and where is None:
@@ -160,28 +160,32 @@ class PCPQVectorStore(VectorStore):
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """Documents in the order of their ids; those that are not there are left out."""
+        """Return documents in the order of ids. Ids that do not exist are left out."""
         return [document_of(row) for row in self._documents.rows(ids)]
 
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
-        """The k documents most like a text; `kwargs`: see the class."""
+        """Return the k documents most similar to a text. For `kwargs` see the class."""
         return [document for document, _ in self.similarity_search_with_score(query, k, **kwargs)]
 
     async def asimilarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
-        """As similarity_search."""
+        """Return the k documents most similar to a text, asynchronously."""
         return [document for document, _ in await self.asimilarity_search_with_score(query, k, **kwargs)]
 
     def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> Scored:
-        """With scores: cosines or inner products, the best largest; or squared distances, the best smallest."""
+        """Return the k documents most similar to a text, with their scores.
+
+        Scores are cosines or inner products, where larger is better, or squared distances, where smaller is
+        better.
+        """
         return self.similarity_search_with_score_by_vector(self._embedding.embed_query(query), k, **kwargs)
 
     async def asimilarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> Scored:
-        """As similarity_search_with_score."""
+        """Return the k documents most similar to a text, with their scores, asynchronously."""
         embedded = await self._embedding.aembed_query(query)
         return await self.asimilarity_search_with_score_by_vector(embedded, k, **kwargs)
 
     def similarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:
-        """The k documents nearest to a vector."""
+        """Return the k documents nearest to a vector."""
         return [document for document, _ in self.similarity_search_with_score_by_vector(embedding, k, **kwargs)]
 
     def similarity_search_with_score_by_vector(
@@ -193,14 +197,14 @@ class PCPQVectorStore(VectorStore):
         where: str | None = None,
         **kwargs: Any,
     ) -> Scored:
-        """As similarity_search_with_score."""
+        """Return the k documents nearest to a vector, with their scores."""
         found = self._documents.find(embedding, k, conditions=conditions_of(filter), where=where, **kwargs)
         return [(document_of(row), score) for row, score in found]
 
     async def asimilarity_search_with_score_by_vector(
         self, embedding: list[float], k: int = 4, **kwargs: Any
     ) -> Scored:
-        """As similarity_search_with_score."""
+        """Return the k documents nearest to a vector, with their scores, asynchronously."""
         search = self.similarity_search_with_score_by_vector
         found: Scored = await run_in_executor(None, search, embedding, k, **kwargs)
         return found
@@ -208,9 +212,10 @@ class PCPQVectorStore(VectorStore):
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
-        """Of the `fetch_k` documents most like a text, k that are unlike each other.
+        """Return k documents that are similar to a text and different from each other.
 
-        `lambda_mult` is from 0, all different, to 1, as similarity_search.
+        They are chosen from the `fetch_k` most similar ones by maximal marginal relevance. `lambda_mult` ranges
+        from 0 (diversity only) to 1 (similarity only).
         """
         embedded = self._embedding.embed_query(query)
         return self.max_marginal_relevance_search_by_vector(embedded, k, fetch_k, lambda_mult, **kwargs)
@@ -218,7 +223,7 @@ class PCPQVectorStore(VectorStore):
     async def amax_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
-        """As max_marginal_relevance_search."""
+        """Return k documents that are similar to a text and different from each other, asynchronously."""
         embedded = await self._embedding.aembed_query(query)
         return await self.amax_marginal_relevance_search_by_vector(embedded, k, fetch_k, lambda_mult, **kwargs)
 
@@ -232,7 +237,7 @@ class PCPQVectorStore(VectorStore):
         filter: Filter | None = None,
         **kwargs: Any,
     ) -> list[Document]:
-        """As max_marginal_relevance_search."""
+        """Return k documents that are near to a vector and different from each other."""
         wanted = conditions_of(filter)
         found = self._documents.find_diverse(embedding, k, fetch_k, lambda_mult, conditions=wanted, **kwargs)
         return [document_of(row) for row, _ in found]
@@ -241,15 +246,15 @@ class PCPQVectorStore(VectorStore):
         return self._relevance or relevance_of(self._documents.metric)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a copy to a directory, which `load` opens; a store that has a path needs none."""
+        """Write a copy to a directory, which `load` opens. A store with a path is stored already."""
         self._documents.save(path)
 
     def refresh(self) -> bool:
-        """See what the process that writes has committed since; whether there was anything. For mode "r"."""
+        """Load what the writing process has committed; returns whether there was anything new. For mode "r"."""
         return self._documents.refresh()
 
     def close(self) -> None:
-        """Let another process write the directory."""
+        """Close the store, so that another process can write to the directory."""
         self._documents.close()
 
     def __enter__(self) -> PCPQVectorStore:

@@ -1,4 +1,4 @@
-"""A vector store of LlamaIndex: nodes with their embeddings in an index, in memory or in a directory."""
+"""A LlamaIndex vector store: nodes and their embeddings in an index, in memory or in a directory."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ BALANCE = 0.5
 
 
 class PCPQVectorStore(BasePydanticVectorStore):
-    """Nodes that are found by the meaning of their text and by their metadata.
+    """A vector store of nodes with text, metadata and embeddings.
 
     Parameters
     ----------
-    path : a directory, made if it is not there; every change is committed to it. None: in memory
-    metric : "cosine", "dot" or "euclidean"; None: that of the directory, "cosine" if it is new
-    keep : the precision in which vectors are kept: "int8", "int16", "float16" or "float32"; None: as metric,
-        "int16" if it is new
-    mode : "a", one process at a time can; "r": to search what another process writes, see `refresh`
-    where_limits : seconds, memory and threads that filters and conditions may take; None: pcpq.WhereLimits()
+    path : a directory, created if it does not exist; every change is committed to it. None: in memory
+    metric : "cosine", "dot" or "euclidean"; None: the metric of the directory, "cosine" if it is new
+    keep : precision of the kept vectors: "int8", "int16", "float16" or "float32"; None: the precision of the
+        directory, "int16" if it is new
+    mode : "a": read and write; one process at a time. "r": read what another process writes, see `refresh`
+    where_limits : limits of time, memory and threads for filters and conditions; None: pcpq.WhereLimits()
 
-    Up to 2,000 nodes are all compared with a query. With more, the index learns anew whenever their number has
-    doubled.
+    Up to 2,000 nodes are all compared with a query. A larger store trains its lists again whenever the number
+    of nodes has doubled.
     """
 
     stores_text: bool = True
@@ -89,14 +89,14 @@ class PCPQVectorStore(BasePydanticVectorStore):
 
     @classmethod
     def class_name(cls) -> str:
-        """Its name in what LlamaIndex writes."""
+        """Name of the class in files that LlamaIndex writes."""
         return "PCPQVectorStore"
 
     @classmethod
     def from_persist_path(
         cls, persist_path: str, fs: AbstractFileSystem | None = None, **kwargs: Any
     ) -> PCPQVectorStore:
-        """Open a store that was persisted, or has that path; changes are committed there from now on."""
+        """Open a store by its path. Later changes are committed to this path."""
         require_local(fs)
         if not os.path.isdir(persist_path):
             raise FileNotFoundError(f"{persist_path} is not there")
@@ -110,17 +110,17 @@ class PCPQVectorStore(BasePydanticVectorStore):
         fs: AbstractFileSystem | None = None,
         **kwargs: Any,
     ) -> PCPQVectorStore:
-        """Open the store of a storage context that was persisted."""
+        """Open the store in the directory of a persisted storage context."""
         name = f"{namespace}{NAMESPACE_SEP}{DEFAULT_PERSIST_FNAME}"
         return cls.from_persist_path(os.path.join(persist_dir, name), fs, **kwargs)
 
     @property
     def client(self) -> Index | None:
-        """The index behind it, None until the first node; change it only through the store."""
+        """The pcpq.Index of the store, None until a node is added. Change it only through the store."""
         return self._documents.index
 
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
-        """Add nodes with their embeddings, or replace those of the same ids; returns the ids."""
+        """Add nodes with their embeddings, or replace those with the same ids. Returns the ids."""
         metadata = [node_to_metadata_dict(node, remove_text=True) for node in nodes]
         content = [one.pop(CONTENT) for one in metadata]
         ids, texts = [node.node_id for node in nodes], [text_of(node) for node in nodes]
@@ -128,21 +128,21 @@ class PCPQVectorStore(BasePydanticVectorStore):
         return ids
 
     async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
-        """As add."""
+        """Add nodes, or replace those with the same ids, asynchronously. Returns the ids."""
         return await asyncio.to_thread(self.add, nodes, **kwargs)
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
-        """Remove all nodes of a document."""
+        """Delete all nodes of a document."""
         self._documents.remove_where([conditions.among(SOURCE, [ref_doc_id])])
 
     async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
-        """As delete."""
+        """Delete all nodes of a document, asynchronously."""
         await asyncio.to_thread(self.delete, ref_doc_id, **delete_kwargs)
 
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
     ) -> None:
-        """Remove nodes by their ids, by filters, or by both."""
+        """Delete nodes by ids, by filters, or by both."""
         wanted = conditions_of(filters)
         if node_ids is None and not wanted:
             raise ValueError("delete_nodes needs ids or filters; clear removes everything")
@@ -151,13 +151,13 @@ class PCPQVectorStore(BasePydanticVectorStore):
     async def adelete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
     ) -> None:
-        """As delete_nodes."""
+        """Delete nodes by ids, by filters, or by both, asynchronously."""
         await asyncio.to_thread(self.delete_nodes, node_ids, filters, **delete_kwargs)
 
     def get_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
-        """Nodes in the order of their ids, those that are not there left out; or all that filters leave."""
+        """Return nodes in the order of ids, without ids that do not exist; or all nodes that match filters."""
         wanted = conditions_of(filters)
         ids = node_ids
         if ids is None or wanted:
@@ -168,28 +168,28 @@ class PCPQVectorStore(BasePydanticVectorStore):
     async def aget_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
-        """As get_nodes."""
+        """Return nodes by ids or filters, asynchronously."""
         return await asyncio.to_thread(self.get_nodes, node_ids, filters)
 
     def clear(self) -> None:
-        """Remove all nodes."""
+        """Delete all nodes."""
         self._documents.remove_where()
 
     async def aclear(self) -> None:
-        """As clear."""
+        """Delete all nodes, asynchronously."""
         await asyncio.to_thread(self.clear)
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """The nodes nearest to a query's embedding; with mode MMR, those of them that are unlike each other.
+        """Return the nodes nearest to the embedding of a query; in MMR mode, nodes that differ from each other.
 
         Parameters
         ----------
-        query : filters, doc_ids and node_ids, unless there are none, must all agree to a node
-        kwargs : `where`, a condition in SQL; `mmr_threshold`, from 0, all different, to 1, the nearest;
-            `mmr_prefetch_factor` or `mmr_prefetch_k`, how many nodes MMR chooses from; and the options of
+        query : a VectorStoreQuery; a node must match all of its filters, doc_ids and node_ids that are given
+        kwargs : `where`, an SQL condition; `mmr_threshold`, from 0 (diversity only) to 1 (similarity only);
+            `mmr_prefetch_factor` or `mmr_prefetch_k`, the number of nodes that MMR chooses from; and options of
             Index.search
 
-        Similarities are cosines or inner products; with distances, 1 / (1 + distance).
+        Similarities are cosines or inner products; with "euclidean", 1 / (1 + distance).
         """
         if query.query_embedding is None:
             raise ValueError("the query has no embedding")
@@ -215,11 +215,11 @@ class PCPQVectorStore(BasePydanticVectorStore):
         )
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """As query."""
+        """Return the nodes nearest to the embedding of a query, asynchronously."""
         return await asyncio.to_thread(self.query, query, **kwargs)
 
     def persist(self, persist_path: str, fs: AbstractFileSystem | None = None) -> None:
-        """Write a copy to a directory; a store that has a path needs none."""
+        """Write a copy of the store to a directory. A store with a path is stored already."""
         require_local(fs)
         path = Path(persist_path)
         if self._documents.index is not None:
@@ -230,11 +230,11 @@ class PCPQVectorStore(BasePydanticVectorStore):
             raise FileExistsError(f"{path} holds nodes, and this store has none yet to replace them")
 
     def refresh(self) -> bool:
-        """See what the process that writes has committed since; whether there was anything. For mode "r"."""
+        """Load what the writing process has committed; returns whether there was anything new. For mode "r"."""
         return self._documents.refresh()
 
     def close(self) -> None:
-        """Let another process write the directory."""
+        """Close the store, so that another process can write to the directory."""
         self._documents.close()
 
     def __enter__(self) -> PCPQVectorStore:

@@ -18,13 +18,13 @@ class Codes:
 
     Attributes
     ----------
-    centers : (n, m) uint8 or uint16, the center of every section. With one scale a vector, center i of k with
-        the other sign is i + k.
-    scales : (n, m) uint8, index of the scale of every section; (n, 1) uint8 with one scale a vector;
-        (n, m) float32, the scale itself, where it is exact; None where there is none.
-    gains : (n,) float16 or None, factor of the estimated inner product.
-    biases : (n,) float16 or None: added to it, in units of the quantizer's `unit_`, times the query's length;
-        with bias="anchor" a plain number, times <query, anchor>.
+    centers : (n, m) uint8 or uint16, the index of the codeword of every section. With one scale per vector,
+        i + k stands for codeword i of k with the opposite sign
+    scales : (n, m) uint8, the index of the scale of every section; (n, 1) uint8 with one scale per vector;
+        (n, m) float32, the scale itself, if it is exact; None without scales
+    gains : (n,) float16 or None, factors of the estimated inner products
+    biases : (n,) float16 or None, terms added to the estimates: times `unit_` and the length of the query, or
+        with bias="anchor" times <query, anchor>
     """
 
     centers: NDArray[np.unsignedinteger[Any]]
@@ -36,12 +36,12 @@ class Codes:
         return len(self.centers)
 
     def __getitem__(self, rows: slice | NDArray[Any]) -> Codes:
-        """The codes of some rows."""
+        """Return the codes of some rows."""
         return Codes(*(None if field is None else field[rows] for field in self._fields()))  # type: ignore[arg-type]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays as they lie in memory: one or two an index, not packed to bits."""
+        """Bytes of the arrays in memory, where an index takes one or two bytes. They are not packed to bits."""
         return sum(field.nbytes for field in self._fields() if field is not None)
 
     def _fields(self) -> tuple[NDArray[Any] | None, ...]:

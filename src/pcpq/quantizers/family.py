@@ -1,4 +1,4 @@
-"""The six quantizers: which loss, which kind of scale. Everything else is shared.
+"""The six quantizers. They differ in the loss and in the kind of scale; everything else is shared.
 
 | loss        | alpha = 1 | alpha exact | alpha one of s |
 |-------------|-----------|-------------|----------------|
@@ -29,25 +29,31 @@ AnyQuantizer = TypeVar("AnyQuantizer", bound="Quantizer")
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Quantizer:
-    """What the six share. Parameters are stored as given and checked by `fit`, as in scikit-learn.
+    """Base class of the six quantizers.
+
+    Parameters are stored as given and checked by `fit`, as in scikit-learn. A vector is split into m sections
+    of D coordinates. Each section is approximated by a scale times one of k codewords.
 
     Parameters
     ----------
-    section_size : coordinates a section (4 if neither is given); the last section is padded with zeros
-    n_sections : or the number of sections, as equal as can be
-    n_centers : centers a section, 2 to 256 (PQ and APQ to 65,536)
-    init : "k-means++", "random", "symmetric" (sign-symmetric k-means++), or an (m, k, D) array of centers
-    refine : improve codes, centers and scales jointly after clustering
-    gain : store a factor a vector that makes the estimate exact along the vector itself (2 bytes);
-        "auto" decides on a sample
-    bias : store a term a vector that makes the estimate exact for queries along `directions` (2 bytes);
-        "auto" decides on a sample. "anchor": exact for queries along the anchor, directions - vectors, the part
-        that was subtracted; better where `scores` is told the anchors, and with nothing to decide
-    paper : follow the paper's text to the letter in every parameter left at "auto"
-    max_iterations : rounds of clustering, at most
-    training_rows : rows that `fit` looks at, drawn at random; None: 65,536, or 40 a center if that is more
-    seed : of every random choice; None: a new one each time
-    threads : None: every CPU of the process. Results do not depend on it.
+    section_size : coordinates per section, D (4 if n_sections is not given either); the last section is padded
+        with zeros
+    n_sections : number of sections, m, of nearly equal size; instead of section_size
+    n_centers : number of codewords per section, k, from 2 to 256 (PQ and APQ: to 65,536)
+    init : first codewords: "k-means++", "random", "symmetric" (sign-symmetric k-means++), or an (m, k, D) array
+    refine : refine codes, codewords and scales jointly after clustering
+    gain : store a factor per vector (2 bytes) that makes the estimate exact for queries along the encoded
+        vector. "auto": if it improves recall on a sample
+    bias : store a term per vector (2 bytes) that makes the estimate exact for queries along `directions`.
+        "auto": if it improves recall on a sample. "anchor": exact for queries along the anchor, which is
+        directions - vectors, the part that was subtracted; the most accurate, but `scores` then needs the
+        anchors
+    paper : follow the paper exactly in every parameter that is "auto"
+    max_iterations : largest number of clustering rounds
+    training_rows : number of rows, drawn at random, that `fit` uses; None: 65,536, or 40 per codeword if that
+        is more
+    seed : seed of all random choices; None: a new one each time
+    threads : number of threads; None: all CPUs of the process. Results do not depend on it
     """
 
     section_size: int | None = None
@@ -73,14 +79,17 @@ class Quantizer:
     _options: Options = field(init=False)
 
     def fit(self: AnyQuantizer, vectors: Any, directions: Any = None, queries: Any = None) -> AnyQuantizer:
-        """Learn centers and scales.
+        """Train codewords and scales.
 
         Parameters
         ----------
-        vectors : (n, d) floats, what will be quantized (residuals, where there are lists)
-        directions : (n, d) floats, the vectors x that queries point towards, row by row; None: `vectors`
-        queries : (n_queries, d) floats, a sample of queries; errors then count as these queries would see
-            them (the paper's eq. 1), and gain and bias are chosen on them
+        vectors : (n, d) floats, what will be quantized (residuals, if there are lists)
+        directions : (n, d) floats, the original vectors, row by row, if `vectors` are residuals; None:
+            `vectors`
+        queries : (n_queries, d) floats, a sample of queries; errors are then weighted by these queries (eq. 1
+            of the paper), and gain and bias are chosen with them
+
+        Returns the quantizer itself.
         """
         vectors = as_vectors(vectors)
         if directions is not None:
@@ -116,7 +125,17 @@ class Quantizer:
         return self
 
     def encode(self, vectors: Any, directions: Any = None) -> Codes:
-        """The codes of (n, d) vectors; `directions` as in fit. Memory-mapped arrays are read in batches."""
+        """Encode vectors. Memory-mapped arrays are read in batches.
+
+        Parameters
+        ----------
+        vectors : (n, d) floats
+        directions : (n, d) floats, the original vectors, if `vectors` are residuals; None: `vectors`
+
+        Returns
+        -------
+        codes : the Codes of the n vectors
+        """
         model = self._fitted()
         vectors = as_vectors(vectors, dimensions=model.layout.dimensions)
         if directions is not None:
@@ -125,7 +144,7 @@ class Quantizer:
         return encoder.encode(self._options, model, vectors, directions, self.threads)
 
     def decode(self, codes: Codes) -> Float32Array:
-        """(n, d) float32, the vectors that the codes stand for (gain and bias belong to scores)."""
+        """Return the (n, d) float32 vectors that codes represent. Gain and bias are used by `scores` only."""
         model = self._fitted()
         self._check_codes(codes)
         decoded = encoder.decode_working(model, codes.centers, codes.scales)
@@ -133,10 +152,18 @@ class Quantizer:
         return model.layout.unpad(decoded)
 
     def scores(self, queries: Any, codes: Codes, anchors: Any = None) -> Float32Array:
-        """(n_queries, n) float32, estimated inner products by table look-up; (n,) for a 1-D query.
+        """Estimate inner products of queries and encoded vectors by lookup tables.
 
-        `anchors`, (n, d) or (d,), is what was subtracted from the vectors before encoding: scores are then
-        those of the vectors before that, as a whole.
+        Parameters
+        ----------
+        queries : (n_queries, d) or (d,) floats
+        codes : the Codes of n vectors
+        anchors : (n, d) or (d,) floats, what was subtracted from the vectors before encoding; scores are then
+            those of the original vectors. Required with bias="anchor"
+
+        Returns
+        -------
+        scores : (n_queries, n) float32, or (n,) for a single query
         """
         model = self._fitted()
         self._check_codes(codes)
@@ -158,7 +185,7 @@ class Quantizer:
 
     @property
     def bits_per_vector(self) -> int:
-        """Bits a vector takes when packed: center and scale indices, gain and bias."""
+        """Bits per vector when packed: indices of codewords and scales, gain and bias."""
         model, options = self._fitted(), self._options
         m = model.layout.n_sections
         bits = m * index_bits(model.readout.shape[1])
@@ -173,13 +200,13 @@ class Quantizer:
 
     @property
     def centers_(self) -> Float32Array:
-        """(m, k, D) float32 centers, in the units of the vectors."""
+        """Codewords, (m, k, D) float32, in the units of the vectors."""
         model = self._fitted()
         return np.multiply(model.readout[:, : model.centers.shape[1]], model.unit, dtype=np.float32)
 
     @property
     def scales_(self) -> Float32Array | None:
-        """The scales, ascending: (m, s), or (s,) where sections share them; norms where those are stored."""
+        """Scales, ascending: (m, s), or (s,) if sections share them; norms if norm_scale is True."""
         model = self._fitted()
         if self._options.scale == "norm" and model.vector_levels is not None:
             return np.multiply(model.vector_levels, model.unit, dtype=np.float32)
@@ -189,15 +216,15 @@ class Quantizer:
 
     @property
     def unit_(self) -> float:
-        """The power of two in which lengths are kept; biases are multiples of it."""
+        """Unit of lengths, a power of two; biases are stored in this unit."""
         return self._fitted().unit
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters as given."""
+        """Return the parameters as they were given; `deep` is ignored."""
         return {parameter.name: getattr(self, parameter.name) for parameter in fields(self) if parameter.init}
 
     def set_params(self: AnyQuantizer, **parameters: Any) -> AnyQuantizer:
-        """Change parameters; takes effect at the next fit (threads: at once)."""
+        """Change parameters. They take effect at the next `fit` (`threads` at once). Returns the quantizer."""
         known = self.get_params()
         for name, value in parameters.items():
             if name not in known:
@@ -247,6 +274,19 @@ class Quantizer:
                 raise ValueError(f"a code names scale {highest}; the quantizer has {len(model.vector_levels)}")
 
 
+def options_of(quantizer: Quantizer) -> Options:
+    """The parameters of a quantizer, checked, every "auto" that needs no data replaced."""
+    return quantizer._settle()
+
+
+def restore_fitted(quantizer: Quantizer, model: Model) -> Quantizer:
+    """The quantizer with what it learned, as `fit` leaves it, without the history of losses."""
+    quantizer.model_, quantizer.losses_ = model, []
+    quantizer.n_features_in_ = model.layout.dimensions
+    quantizer._options = quantizer._settle()
+    return quantizer
+
+
 def index_bits(values: int) -> int:
     """Bits of an index among so many values."""
     return (values - 1).bit_length()
@@ -258,14 +298,15 @@ def _same(value: Any, default: Any) -> bool:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Anisotropic(Quantizer):
-    """Adds: error along the vector counts more.
+    """Adds: the anisotropic loss, which weights the error along the vector more.
 
     Parameters
     ----------
-    threshold : queries with <q, x> under this, in units of the mean norm, do not count
-    assignment : "loss" picks the center of least loss, "distance" the nearest one, as the paper's text does
-    encoding : "whole" weighs the error of the whole vector along `directions`, improving one section at a
-        time; "section" weighs each section along itself, as the paper does
+    threshold : queries with an inner product <q, x> below it, in units of the mean norm, are ignored by the
+        loss
+    assignment : "loss": codeword of least loss; "distance": nearest codeword, as in the paper
+    encoding : "whole": weight the error of the whole vector along `directions`, improving one section at a
+        time; "section": weight each section along itself, as in the paper
     """
 
     threshold: float = 0.2
@@ -282,12 +323,12 @@ class _Isotropic(Quantizer):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Unscaled(Quantizer):
-    """Adds: unit-normalise and store a quantized norm, the baseline of the paper's footnote.
+    """Adds: a quantized norm per vector, the baseline in a footnote of the paper.
 
     Parameters
     ----------
-    norm_scale : do so
-    n_scales : values of the norm, 1 to 256
+    norm_scale : normalise vectors to length 1 and store a quantized norm
+    n_scales : number of values of the norm, 1 to 256
     """
 
     norm_scale: bool = False
@@ -303,13 +344,13 @@ class _ExactlyScaled(Quantizer):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _QuantizedScale(Quantizer):
-    """Adds: alpha is one of s scales.
+    """Adds: a scale per section that is one of s values.
 
     Parameters
     ----------
-    n_scales : scales, 1 to 256
-    scales_per : "section": an index a section; "vector": one a vector and a sign a section
-    shared_scales : one set of scales for all sections, as in the paper, or one each
+    n_scales : number of scales, s, 1 to 256
+    scales_per : "section": one scale per section; "vector": one scale per vector and one sign per section
+    shared_scales : True: one set of scales for all sections, as in the paper; False: one set per section
     """
 
     n_scales: int = 16
@@ -321,29 +362,29 @@ class _QuantizedScale(Quantizer):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PQ(_Unscaled, _Isotropic):
-    """Product quantization: k-means in every section."""
+    """Product quantization: k-means in every section, no scales."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class APQ(_Unscaled, _Anisotropic):
-    """Anisotropic product quantization, which the paper calls ScaNN."""
+    """Anisotropic product quantization without scales, which the paper calls ScaNN."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PCPQ(_ExactlyScaled, _Isotropic):
-    """Projective clustering with an exact scale a section: what quantized scales lose shows against it."""
+    """Projective clustering with an exact float32 scale per section; a reference for quantized scales."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class APCPQ(_ExactlyScaled, _Anisotropic):
-    """Anisotropic projective clustering with an exact scale a section."""
+    """Anisotropic projective clustering with an exact float32 scale per section."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class QPCPQ(_QuantizedScale, _Isotropic):
-    """Quantized projective clustering: the paper's method, and the most accurate a byte."""
+    """Projective clustering with quantized scales: the method of the paper, and the most accurate per byte."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class QAPCPQ(_QuantizedScale, _Anisotropic):
-    """Quantized anisotropic projective clustering."""
+    """Anisotropic projective clustering with quantized scales."""

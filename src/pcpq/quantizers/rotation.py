@@ -7,7 +7,6 @@ import numpy as np
 from pcpq.io.arrays import Float32Array
 from pcpq.quantizers import Quantizer
 
-ROTATIONS = (None, "random", "learned")
 # Rows that a rotation is learned from, and how often codes and rotation follow each other.
 LEARNING_ROWS = 20_000
 LEARNING_ROUNDS = 8

@@ -7,32 +7,44 @@ from typing import Any
 
 import numpy as np
 
-from pcpq.search.execute import Asked, ask, find
-from pcpq.search.plan import make_plan
+from pcpq.search.execute import execute
+from pcpq.search.plan import plan_search, warn_user
+from pcpq.search.queries import prepare_queries
+from pcpq.search.request import SearchRequest
+from pcpq.search.searchable import ScanTrace
 from pcpq.search.snapshot import Snapshot
 
+STAGES = ("rank lists", "lookup tables", "scan", "rerank")
+RENAMED = {"candidates_judged": "candidates_reranked", "judged_by": "reranked_by"}
 
-def explain(snapshot: Snapshot, query: Any, k: int, **options: Any) -> dict[str, Any]:
-    """What Index.explain says."""
-    known = ("probes", "rerank", "target_recall", "filter", "exclude", "where", "where_limits")
-    for name in options:
-        if name not in known:
-            raise ValueError(f"explain has no option {name!r}")
-    asked = ask(snapshot.trained, query)
-    counts, seconds = np.zeros((1, 3), np.int64), np.zeros(4)
-    given: dict[str, Any] = dict.fromkeys(known) | options
-    plan = make_plan(snapshot, k, **given, threads=1)
+
+class Explanation(dict[str, Any]):
+    """A dict that still answers to the former names of its keys."""
+
+    def __missing__(self, key: str) -> Any:
+        if key not in RENAMED:
+            raise KeyError(key)
+        warn_user(f"explain()[{key!r}] is now explain()[{RENAMED[key]!r}]", DeprecationWarning)
+        return self[RENAMED[key]]
+
+
+def explain(snapshot: Snapshot, query: Any, request: SearchRequest) -> dict[str, Any]:
+    """What a search for one query does, as `Index.explain` returns it."""
+    prepared = prepare_queries(snapshot.trained, query)
+    plan = plan_search(snapshot, request)
     plan = replace(plan, k=max(min(plan.k, plan.n_allowed), 1))  # results are not shown
-    find(snapshot, Asked(asked.rows[:1], asked.unit), plan, counts, seconds)
-    probed, scanned, judged = (int(count) for count in counts[0])
-    stages = ("rank lists", "tables", "scan", "judge")
-    return {
-        "segments": len(snapshot.parts),
-        "lists": len(snapshot.trained.partition),
-        "lists_probed": probed,
-        "rows": len(snapshot),
-        "rows_scanned": scanned,
-        "candidates_judged": judged,
-        "judged_by": snapshot.trained.keep or "codes",
-        "seconds": dict(zip(stages, seconds.tolist(), strict=True)),
-    }
+    trace = ScanTrace(np.zeros((1, 3), np.int64), np.zeros(len(STAGES)))
+    execute(snapshot, prepared.rows[:1], plan, trace)
+    probed, scanned, reranked = (int(count) for count in trace.counts[0])
+    return Explanation(
+        {
+            "segments": len(snapshot.parts),
+            "lists": len(snapshot.trained.partition),
+            "lists_probed": probed,
+            "rows": len(snapshot),
+            "rows_scanned": scanned,
+            "candidates_reranked": reranked,
+            "reranked_by": snapshot.trained.keep or "codes",
+            "seconds": dict(zip(STAGES, trace.seconds.tolist(), strict=True)),
+        }
+    )

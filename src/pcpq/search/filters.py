@@ -2,74 +2,89 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.io.ids import as_words, integer_ids, kind_of
-from pcpq.search.snapshot import Snapshot, rows_in
-from pcpq.search.where import WhereLimits
-from pcpq.segment.segment import Allowed, Segment
+from pcpq.segment.segment import Allowed, Mask, Segment
+
+
+class FilteredPart(Protocol):
+    """A part of an index, or of a shard, whose rows are filtered."""
+
+    @property
+    def segment(self) -> Segment:
+        """Its rows."""
+
+    @property
+    def everything(self) -> Allowed:
+        """All rows that are left."""
+
+    @property
+    def every_row(self) -> Mask:
+        """The mask of all rows, removed ones too."""
+
+    def only(self, mask: Mask) -> Allowed:
+        """The rows of a mask that are left."""
+
+    def mask_of_ids(self, ids: NDArray[Any]) -> Mask:
+        """The mask of the rows that have one of these ids."""
+
+    def mask_of_rows(self, rows: NDArray[np.intp]) -> Mask:
+        """The mask of some rows of the segment."""
+
+    def rows_of(self, some: Allowed) -> NDArray[np.bool_] | None:
+        """(n,) whether each row of the segment is among these; None: all are."""
+
+
+AnyPart = TypeVar("AnyPart", bound=FilteredPart)
+# For every part, the rows that a condition holds for, of some rows or, for None, of all.
+Condition = Callable[[Sequence[NDArray[np.bool_] | None]], Sequence[NDArray[np.intp]]]
 
 
 class Bitmap:
-    """Ids that may be found, prepared: the second search with it does not look them up again."""
+    """A set of ids for `filter`, prepared for repeated use: later searches do not look the ids up again."""
 
     def __init__(self, ids: Any) -> None:
-        words = kind_of(ids) == "str"
-        self.ids: NDArray[Any] = np.unique(np.array(as_words(ids), object) if words else integer_ids(ids))
-        self._found: WeakKeyDictionary[Segment, NDArray[np.uint32]] = WeakKeyDictionary()
+        strings = kind_of(ids) == "str"
+        self.ids: NDArray[Any] = np.unique(np.array(as_words(ids), object) if strings else integer_ids(ids))
+        self._masks: WeakKeyDictionary[Segment, Mask] = WeakKeyDictionary()
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def of(self, segment: Segment) -> NDArray[np.uint32]:
-        """The mask of a segment."""
-        if segment not in self._found:
-            self._found[segment] = segment.blocks.mask(rows_with(segment, self.ids))
-        return self._found[segment]
+
+def mask_of(bitmap: Bitmap, part: FilteredPart) -> Mask:
+    """The mask of the rows of a part that have one of the ids; looked up once per segment."""
+    masks = bitmap._masks
+    if part.segment not in masks:
+        masks[part.segment] = part.mask_of_ids(bitmap.ids)
+    return masks[part.segment]
 
 
-def rows_with(segment: Segment, ids: NDArray[Any]) -> NDArray[np.bool_]:
-    """(n,) which rows of a segment have one of these ids."""
-    if segment.names is None:
-        if ids.size and ids.dtype.kind not in "iu":
-            raise ValueError(f"a filter by {kind_of(ids)} does not suit an index whose ids are int")
-        return np.isin(segment.checked_ids, ids)
-    rows = segment.find_words(as_words(ids) if ids.size else [])
-    return chosen_rows(segment, rows[rows >= 0])
-
-
-def chosen_rows(segment: Segment, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """(n,) which rows of a segment are these."""
-    chosen = np.zeros(len(segment), bool)
-    chosen[rows] = True
-    return chosen
+def as_bitmap(ids: Any) -> Bitmap | None:
+    """Ids of a filter, looked up once for all segments; None: no filter."""
+    return ids if ids is None or isinstance(ids, Bitmap) else Bitmap(ids)
 
 
 def allowed_rows(
-    snapshot: Snapshot, filter: Any, exclude: Any, where: str | None, where_limits: WhereLimits | None = None
+    parts: Sequence[AnyPart], only: Bitmap | None, exclude: Bitmap | None, condition: Condition | None
 ) -> tuple[Allowed, ...]:
-    """What a filter and an exclusion leave of every part, and of that, what a condition holds for."""
-    wanted = filter if isinstance(filter, Bitmap) or filter is None else Bitmap(filter)
-    refused = exclude if isinstance(exclude, Bitmap) or exclude is None else Bitmap(exclude)
+    """The rows of every part that a filter, an exclusion and a condition allow; it sees what these leave."""
     found = []
-    for part in snapshot.parts:
-        some = part.everything if wanted is None else part.only(wanted.of(part.segment))
-        if refused is not None:
-            mask = part.segment.every_row if some.mask is None else some.mask
-            left = part.only(mask & ~refused.of(part.segment))
+    for part in parts:
+        some = part.everything if only is None else part.only(mask_of(only, part))
+        if exclude is not None:
+            mask = part.every_row if some.mask is None else some.mask
+            left = part.only(mask & ~mask_of(exclude, part))
             some = replace(left, share=some.share * left.count / max(some.count, 1))
         found.append(some)
-    if where is None:
+    if condition is None:
         return tuple(found)
-    parts = list(zip(snapshot.parts, found, strict=True))
-    rows = [None if some.mask is None else rows_in(part.segment.blocks, some.mask) for part, some in parts]
-    holds = snapshot.matching(where, rows, where_limits)
-    return tuple(
-        part.only(part.segment.blocks.mask(chosen_rows(part.segment, held)))
-        for part, held in zip(snapshot.parts, holds, strict=True)
-    )
+    rows = [part.rows_of(some) for part, some in zip(parts, found, strict=True)]
+    return tuple(part.only(part.mask_of_rows(held)) for part, held in zip(parts, condition(rows), strict=True))

@@ -3,33 +3,55 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.io.arrays import Ids
-from pcpq.search.execute import Asked, find
-from pcpq.search.plan import Plan
-from pcpq.search.snapshot import Snapshot
+from pcpq.io.arrays import Float32Array, Ids
+from pcpq.search.execute import execute
+from pcpq.search.plan import plan_range
+from pcpq.search.queries import prepare_queries, returned_scores
+from pcpq.search.request import SearchRequest
+from pcpq.search.searchable import Searchable, SearchPlan
 from pcpq.segment.segment import Scores
 
-# Results that a search by range looks for at first; as many more each time as it had.
+# Results that are looked for at first; twice as many each time.
 RANGE_START = 128
+# Candidates that are re-ranked for every result that is looked for.
+CANDIDATES_PER_RESULT = 4
 
 
-def find_range(
-    snapshot: Snapshot, asked: Asked, plan: Plan, least: float
+def range_bound(metric: str, min_score: float | None, max_distance: float | None) -> float:
+    """The least score of a result, from the bound that suits the metric."""
+    wanted, other = ("max_distance", "min_score") if metric == "euclidean" else ("min_score", "max_distance")
+    bounds = {"min_score": min_score, "max_distance": max_distance}
+    bound = bounds[wanted]
+    if bound is None or bounds[other] is not None:
+        raise ValueError(f"a search by range in a {metric} index takes {wanted}, and not {other}")
+    return -float(bound) if metric == "euclidean" else float(bound)
+
+
+def search_range(
+    searched: Searchable, queries: Any, request: SearchRequest, bound: float
+) -> tuple[NDArray[np.int64], Float32Array, Ids]:
+    """All vectors that score at least `bound` among the lists probed: limits, scores and ids as in Faiss."""
+    prepared = prepare_queries(searched.trained, queries)
+    plan = plan_range(searched, request)
+    least = bound / (searched.trained.unit * prepared.unit)
+    limits, scores, ids = execute_range(searched, prepared.rows, plan, least)
+    return limits, returned_scores(searched.trained, scores, prepared.unit), ids
+
+
+def execute_range(
+    searched: Searchable, queries: Float32Array, plan: SearchPlan, least: float
 ) -> tuple[NDArray[np.int64], Scores, Ids]:
-    """Everything that scores `least` or more among the lists probed: limits, scores and ids as in Faiss.
-
-    Looks for ever more results until the last of them falls short.
-    """
-    found: list[tuple[Scores, Ids]] = [(np.empty(0), np.empty(0, np.int64))] * len(asked.rows)
-    open_queries, k = np.arange(len(asked.rows)), min(RANGE_START, plan.n_allowed)
+    """All rows that score `least` or more: ever more results are looked for until the last falls short."""
+    found: list[tuple[Scores, Ids]] = [(np.empty(0), np.empty(0, np.int64))] * len(queries)
+    open_queries, k = np.arange(len(queries)), min(RANGE_START, plan.n_allowed)
     while len(open_queries) and k > 0:
-        some = Asked(asked.rows[open_queries], asked.unit)
-        wider = replace(plan, k=k, rerank=min(max(plan.rerank, 4 * k), plan.n_allowed))
-        scores, ids = find(snapshot, some, wider)
+        wider = replace(plan, k=k, rerank=min(max(plan.rerank, CANDIDATES_PER_RESULT * k), plan.n_allowed))
+        scores, ids = execute(searched, queries[open_queries], wider)
         inside = (scores >= least) & (ids >= 0)
         counts = inside.sum(axis=1)
         for row, query in enumerate(open_queries):

@@ -42,7 +42,7 @@ def check_target(target_recall: float | None, probes: int | None) -> None:
 
 
 class Choice(NamedTuple):
-    """Lists to probe, candidates to judge, and the recall to expect."""
+    """Search settings: lists to probe, candidates to rerank, and the expected recall."""
 
     probes: int
     rerank: int
@@ -51,7 +51,7 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RecallCurve:
-    """Mean recall@k of some queries, K values of k by P numbers of probes by R numbers of candidates."""
+    """Measured recall, for K values of k, P values of probes and R numbers of candidates per result."""
 
     results: tuple[int, ...]  # (K,)
     probes: tuple[int, ...]  # (P,)  the last is all lists
@@ -79,11 +79,19 @@ class RecallCurve:
     def choose(
         self, k: int, target: float, *, share: float = 1.0, rerank: int | None = None, strict: bool = True
     ) -> Choice:
-        """The cheapest settings that surely reach a recall; if none do, those that did or came nearest.
+        """Return the cheapest settings that reach a recall with confidence.
 
-        Where only a share of the vectors may be found, the k best of them are about the k / share best of all.
-        Unless `strict`, what cannot be reached is not sought at any price: nearly the best is enough. More
-        results than were measured are a guess.
+        If no settings do, those that reached it in the measurement, or came nearest, are returned. For k beyond
+        the measured values the settings are extrapolated.
+
+        Parameters
+        ----------
+        k : number of results
+        target : recall, from 0 to 1
+        share : share of the vectors that a filter allows; the k best of these are about the k / share best of
+            all
+        rerank : number of candidates; None: chosen
+        strict : False: if the target is out of reach, settle for cheaper settings with nearly the best recall
         """
         wide = max(k / max(share, 1e-9), 1.0)
         means, sure = (rising_table(self._at(table, wide)) for table in (self.means, self.sure))

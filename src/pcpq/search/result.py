@@ -10,12 +10,12 @@ from pcpq.io.arrays import Float32Array
 
 
 class Result(NamedTuple):
-    """Best first; (n, k), or (k,) for a single query."""
+    """Results of a search, best first: arrays of shape (n, k), or (k,) for a single query."""
 
     scores: Float32Array
     ids: NDArray[Any]  # int64, -1 where there is none; or str, None where there is none
 
     @property
     def distances(self) -> Float32Array:
-        """The scores of a euclidean search: squared distances, smaller is better."""
+        """The scores of a search by Euclidean distance: squared distances, where smaller is better."""
         return self.scores

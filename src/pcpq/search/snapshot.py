@@ -1,6 +1,6 @@
-"""What an index holds at one moment: segments, and which of their rows are still there.
+"""What an index holds at one moment: segments with their tombstones.
 
-Nothing here changes: whoever writes makes a new snapshot, and searches go on in the one they began with.
+A snapshot never changes: a writer makes a new one, and searches go on in the one they began with.
 """
 
 from __future__ import annotations
@@ -15,59 +15,18 @@ from numpy.typing import NDArray
 from pcpq.errors import FormatError
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.io.ids import as_words, integer_ids
-from pcpq.search.recall_curve import Choice, RecallCurve
+from pcpq.search.filters import allowed_rows
+from pcpq.search.recall_curve import RecallCurve
+from pcpq.search.request import SearchRequest
+from pcpq.search.result import Result
+from pcpq.search.searchable import PlanCache, ScanTrace, SearchPlan
+from pcpq.search.top_k import best_of
 from pcpq.search.where import WhereLimits, matching
 from pcpq.segment.attributes import same_rows
-from pcpq.segment.packing import Blocks
+from pcpq.segment.part import Part
 from pcpq.segment.segment import Allowed, Scores, Segment
 from pcpq.segment.trained import Trained
 from pcpq.util.lazy import once
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """A segment without what was removed from it."""
-
-    segment: Segment
-    count: int  # rows that are there
-    live: NDArray[np.uint32] | None = None  # a bit a row, a word a block; None: all
-
-    @classmethod
-    def whole(cls, segment: Segment) -> Part:
-        """All of a segment."""
-        return cls(segment, len(segment))
-
-    def has(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Which rows are there; -1 is not."""
-        there = rows >= 0
-        if self.live is not None:
-            words, bits = self.segment.blocks.bits(np.maximum(rows, 0))
-            there &= (self.live[words] & bits) != 0
-        return there
-
-    def without(self, rows: NDArray[np.intp]) -> Part:
-        """Less some rows that are there, each once."""
-        if len(rows) == 0:
-            return self
-        live = (self.segment.every_row if self.live is None else self.live).copy()
-        words, bits = self.segment.blocks.bits(rows)
-        np.bitwise_and.at(live, words, ~bits)
-        return replace(self, count=self.count - len(rows), live=live)
-
-    def rows_there(self) -> NDArray[np.intp]:
-        """Their numbers, ascending."""
-        everyone = np.arange(len(self.segment))
-        return everyone if self.live is None else everyone[self.has(everyone)]
-
-    @property
-    def everything(self) -> Allowed:
-        """All that may be found."""
-        return Allowed(self.count, self.live, self.count / max(len(self.segment), 1))
-
-    def only(self, mask: NDArray[np.uint32]) -> Allowed:
-        """What a mask leaves."""
-        both = mask if self.live is None else mask & self.live
-        return Allowed(int(np.unpackbits(both.view(np.uint8)).sum()), both, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,14 +45,9 @@ class Snapshot:
         return {part.name: getattr(self, part.name) for part in fields(self)}
 
     @once
-    def plans(self) -> dict[Any, Any]:
-        """What searches for one query settled on, by what they were asked."""
-        return {}
-
-    @once
-    def choices(self) -> dict[Any, Choice]:
-        """Probes and candidates, by what a search was asked for."""
-        return {}
+    def plan_cache(self) -> PlanCache:
+        """Plans that were made before."""
+        return PlanCache()
 
     @property
     def only_segment(self) -> Segment | None:
@@ -101,28 +55,46 @@ class Snapshot:
         one = len(self.parts) == 1 and self.parts[0].live is None
         return self.parts[0].segment if one else None
 
-    def search(
-        self,
-        queries: Float32Array,
-        k: int,
-        probes: int,
-        rerank: int,
-        allowed: Sequence[Allowed],
-        threads: int | None,
-        counts: Ids | None = None,
-        seconds: NDArray[np.float64] | None = None,
+    def allowed_rows(self, request: SearchRequest) -> tuple[Allowed, ...]:
+        """The rows of every part that a request allows."""
+        if not request.filtered:
+            return tuple(part.everything for part in self.parts)
+        where, limits = request.where, request.where_limits
+        condition = None if where is None else lambda rows: self.matching(where, rows, limits)
+        return allowed_rows(self.parts, request.filter, request.exclude, condition)
+
+    def scan(
+        self, queries: Float32Array, plan: SearchPlan, trace: ScanTrace | None = None
     ) -> tuple[Scores, Ids]:
-        """As Segment.search, in all parts; -1 and -inf where there are fewer than k."""
+        """(n, k) scores, larger is better, and ids of the best rows of all parts among the lists probed."""
         found = []
-        for part, some in zip(self.parts, allowed, strict=True):
+        for part, some in zip(self.parts, plan.allowed, strict=True):
             if some.count == 0:
                 continue
-            here = None if counts is None else np.zeros_like(counts)
-            own_k, own_rerank = min(k, some.count), min(rerank, some.count)
-            found.append(part.segment.search(queries, own_k, probes, own_rerank, some, threads, here, seconds))
-            if counts is not None and here is not None:
-                counts += here
-        return best_of(found, len(queries), k)
+            counts = None if trace is None else np.zeros_like(trace.counts)
+            found.append(
+                part.segment.search(
+                    queries,
+                    k=min(plan.k, some.count),
+                    probes=plan.probes,
+                    rerank=min(plan.rerank, some.count),
+                    allowed=some,
+                    threads=plan.threads,
+                    out_counts=counts,
+                    out_seconds=None if trace is None else trace.seconds,
+                )
+            )
+            if trace is not None and counts is not None:
+                trace.counts[:] += counts
+        return best_of(found, len(queries), plan.k)
+
+    def scan_single(self, query: Any, plan: SearchPlan) -> Result | None:
+        """The result of one plain query, from end to end in native code; None if it must go the long way."""
+        segment = self.only_segment
+        if segment is None or type(query) is not np.ndarray or query.ndim != 1 or plan.k > plan.n_allowed:
+            return None
+        found = segment.search_single(query, plan.k, plan.probes, plan.rerank)
+        return None if found is None else Result(*found)
 
     def find(self, ids: Any) -> list[NDArray[np.intp]]:
         """For every part, the row of every id, -1 where it is not there; ids are all numbers or all words."""
@@ -190,10 +162,13 @@ class Snapshot:
 
     def without(self, ids: Any) -> Snapshot:
         """Less some ids; those that are not there do not matter, nor do those given twice."""
-        rows = self.find(ids)
-        if not any((some >= 0).any() for some in rows):
+        return self.without_rows([np.unique(rows[rows >= 0]) for rows in self.find(ids)])
+
+    def without_rows(self, rows: Sequence[NDArray[np.intp]]) -> Snapshot:
+        """Less some rows of every part, which are there, each once."""
+        if not any(len(some) for some in rows):
             return self
-        parts = [part.without(np.unique(some[some >= 0])) for part, some in zip(self.parts, rows, strict=True)]
+        parts = [part.without(some) for part, some in zip(self.parts, rows, strict=True)]
         return replace(self, parts=tuple(part for part in parts if part.count))
 
     @property
@@ -211,9 +186,9 @@ class Snapshot:
             return replace(after, parts=rest)
         whole = Part.whole(merged)
         for key, part in segments.items():
-            rows = part.rows_there()
-            gone = rows if key not in now else rows[~now[key].has(rows)]
-            whole = whole.without(merged.find(part.segment.ids[gone]))
+            gone = part.rows_gone(now.get(key))
+            if len(gone):
+                whole = whole.without(merged.find(part.segment.ids[gone]))
         return replace(after, parts=(*rest, whole) if whole.count else rest)
 
 
@@ -225,20 +200,3 @@ def joined_attributes(tables: Sequence[tuple[Any, int]]) -> Any:
         return same_rows(tables)
     except ValueError as error:  # which additions were checked for, but files were not
         raise FormatError(str(error)) from error
-
-
-def rows_in(blocks: Blocks, mask: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """(n,) which rows a mask of blocks leaves, in list order."""
-    bits = np.unpackbits(mask.view(np.uint8), bitorder="little")
-    return bits[blocks.row_places()].astype(bool)
-
-
-def best_of(found: list[tuple[Scores, Ids]], n: int, k: int) -> tuple[Scores, Ids]:
-    """(n, k) the best of several searches, ties to the lower id."""
-    if len(found) == 1 and found[0][0].shape[1] == k:
-        return found[0]
-    scores = np.concatenate([one[0] for one in found] + [np.full((n, k), -np.inf)], axis=1)
-    ids = np.concatenate([one[1] for one in found] + [np.full((n, k), -1, np.int64)], axis=1)
-    # Nothing found comes last among equals.
-    order = np.lexsort((ids, ids < 0, -scores), axis=1)[:, :k]
-    return np.take_along_axis(scores, order, axis=1), np.take_along_axis(ids, order, axis=1)

@@ -47,14 +47,14 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class WhereLimits:
-    """What a condition may take before it is stopped with an error that names the limit.
+    """Limits for the evaluation of an SQL condition. A condition that exceeds one is stopped with an error.
 
     Parameters
     ----------
-    seconds : for which DuckDB works on it
-    memory : bytes, of those that DuckDB counts
-    threads : of DuckDB
-    length : letters of the condition
+    seconds : time that DuckDB may work on it
+    memory : bytes, as DuckDB counts them
+    threads : number of threads of DuckDB
+    length : largest number of characters of the condition
     """
 
     seconds: float = 10.0

@@ -26,7 +26,6 @@ from pcpq.segment.packing import (
 from pcpq.util.lazy import once
 from pcpq.util.threads import map_threads
 
-CODEBOOKS = ("shared", "per_list")
 # A list with fewer training rows a center than this would learn them by heart: it takes the shared codebook.
 ROWS_A_CENTER = 2
 # Rows that are packed at once.

@@ -93,6 +93,63 @@ def hash_of(word: bytes) -> int:
     return int.from_bytes(blake2b(word, digest_size=8).digest(), "little")
 
 
+@dataclass(frozen=True)
+class GivenIds:
+    """Ids for vectors that are to be added, checked; the index has no numbers for them yet."""
+
+    count: int
+    kind: str
+    given: NDArray[Any] | None  # as users have them; None: they are counted up
+    names: Names | None  # of string ids
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether ids are the numbers themselves; if not, the index chooses the numbers."""
+        return self.given is not None and self.kind == "int"
+
+    def first_number(self, next_number: int) -> int:
+        """The first of the numbers that the index chooses, or a ValueError if there are not enough left."""
+        if next_number + self.count > 2**63:
+            hint = "; give ids" if self.given is None else ""
+            raise ValueError(f"no numbers are left after {next_number - 1}{hint}")
+        return next_number
+
+    def numbers(self, first: int) -> Ids:
+        """(count,) the ids themselves if they are numbers, or else those that follow `first`."""
+        if self.given is not None and self.kind == "int":
+            return self.given
+        # Counted from 0: NumPy makes floats of a range that ends at 2^63.
+        return first + np.arange(self.count, dtype=np.int64)
+
+
+def given_ids(ids: Any, count: int, kind: str | None) -> GivenIds:
+    """Ids for so many vectors, None to count up; a ValueError if one is given twice.
+
+    `kind` is that of the index, None if it has no ids yet.
+    """
+    given_kind = "int" if ids is None else kind_of(ids)
+    refuse_other_kind(given_kind, kind)
+    if ids is None:
+        return GivenIds(count, given_kind, None, None)
+    if given_kind == "int":
+        numbers = as_ids(ids, count)
+        refuse_duplicates(numbers)
+        return GivenIds(count, given_kind, numbers, None)
+    words = as_words(ids, count)
+    seen: set[str] = set()
+    for word in words:
+        if word in seen:
+            raise ValueError(f"id {word!r} is given twice")
+        seen.add(word)
+    return GivenIds(count, given_kind, np.array(words, object), Names.of(words))
+
+
+def refuse_other_kind(given: str, kind: str | None) -> None:
+    """A ValueError unless ids are of the kind that the index has, if it has one."""
+    if kind is not None and given != kind:
+        raise ValueError(f"ids are {given}, but those of the index are {kind}; an index has one kind")
+
+
 class NewIds(NamedTuple):
     """Ids of vectors that are added."""
 
@@ -103,25 +160,8 @@ class NewIds(NamedTuple):
 
 
 def new_ids(ids: Any, count: int, kind: str | None, next_number: int) -> NewIds:
-    """Numbers for so many vectors, and their words if ids are; given twice is an error.
-
-    `kind` is that of the index, None if it has no ids yet; without ids, numbers count on from `next_number`.
-    """
-    given_kind = "int" if ids is None else kind_of(ids)
-    if kind is not None and given_kind != kind:
-        raise ValueError(f"ids are {given_kind}, but those of the index are {kind}; an index has one kind")
-    counted = ids is None or given_kind == "str"
-    if counted and next_number + count > 2**63:
-        raise ValueError(f"no numbers are left after {next_number - 1}" + ("; give ids" if ids is None else ""))
-    # Counted from 0: NumPy makes floats of a range that ends at 2^63.
-    numbers = next_number + np.arange(count, dtype=np.int64) if counted else as_ids(ids, count)
-    if given_kind == "int":
-        refuse_duplicates(numbers)
-        return NewIds(numbers, numbers, None, given_kind)
-    words = as_words(ids, count)
-    seen: set[str] = set()
-    for word in words:
-        if word in seen:
-            raise ValueError(f"id {word!r} is given twice")
-        seen.add(word)
-    return NewIds(np.array(words, object), numbers, Names.of(words), given_kind)
+    """Ids for so many vectors, with their numbers; those that the index chooses count up from `next_number`."""
+    checked = given_ids(ids, count, kind)
+    first = 0 if checked.are_numbers else checked.first_number(next_number)
+    numbers = checked.numbers(first)
+    return NewIds(numbers if checked.given is None else checked.given, numbers, checked.names, checked.kind)

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from pcpq.io.arrays import Float32Array
 
-KEEPS = (None, "int8", "int16", "float16", "float32")
 LARGEST_INTEGER = {"int8": 127, "int16": 32_767}
 DTYPES = {"int8": np.int8, "int16": np.int16, "float16": np.float16, "float32": np.float32}
 

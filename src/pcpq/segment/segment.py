@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field, fields
 from typing import Any
 from uuid import uuid4
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from pcpq import _core
 from pcpq.errors import FormatError
 from pcpq.io.arrays import Float32Array, Ids
+from pcpq.io.ids import as_words, kind_of
 from pcpq.quantizers.codes import Codes
 from pcpq.segment.attributes import Attributes
 from pcpq.segment.codebooks import PackedCodes
@@ -25,12 +27,16 @@ from pcpq.util.batches import slices
 from pcpq.util.lazy import once
 from pcpq.util.threads import available_threads, map_threads
 
-# Before they are rounded: parts are merged by these.
+# Before they are rounded: results of parts are merged by these.
 Scores = NDArray[np.float64]
+# A bit per row, a 32-bit word per block.
+Mask = NDArray[np.uint32]
 # Queries a thread takes at once; the native code shares the reading of codes among them.
 QUERIES_TOGETHER = 1024
 # Blocks with fewer rows than this would be mostly air: such a segment's lists share blocks.
 LEAST_ROWS_A_BLOCK = 8
+# Made once: a search for one query takes some tens of microseconds.
+FLOAT32, INT64 = np.dtype(np.float32), np.dtype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -38,8 +44,8 @@ class Allowed:
     """Rows of a segment that may be found."""
 
     count: int
-    mask: NDArray[np.uint32] | None = None  # a bit a row, a word a block; None: all
-    share: float = 1.0  # of the rows of any list, about; 0: nobody knows
+    mask: Mask | None = None  # None: all
+    share: float = 1.0  # of the rows of any list, about; 0: unknown
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +108,9 @@ class Segment:
         }
         return {name: sum(0 if a is None else a.nbytes for a in arrays) for name, arrays in parts.items()}
 
-    @property
+    @once
     def every_row(self) -> NDArray[np.uint32]:
-        """The mask of all rows."""
+        """The mask of all rows; not to be changed."""
         return self.blocks.mask(np.ones(len(self), bool))
 
     @property
@@ -148,12 +154,33 @@ class Segment:
         rows = self.by_id[np.minimum(places, len(self.ids) - 1)].astype(np.intp)
         return np.where(self.ids[rows] == ids, rows, -1)
 
+    def find_between(self, first: int, last: int) -> NDArray[np.intp]:
+        """The rows of all numbers from `first` to `last`."""
+
+        def number(row: np.int32) -> int:
+            return int(self.ids[row])
+
+        # Not np.searchsorted, which copies the order of all rows: the writer's lock is held.
+        start = bisect_left(self.by_id, first, key=number)
+        stop = bisect_right(self.by_id, last, start, key=number)
+        return self.by_id[start:stop].astype(np.intp)
+
     def find_words(self, words: list[str]) -> NDArray[np.intp]:
         """The same for words."""
         if self.names is None:
             return np.full(len(words), -1, np.intp)
         places = self.names.places(words)
         return np.where(places >= 0, self.by_id[places], -1)
+
+    def rows_with(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
+        """(n,) whether each row has one of these ids."""
+        if self.names is None:
+            refuse_string_filter(ids)
+            return np.isin(self.checked_ids, ids)
+        found = self.find_words(as_words(ids) if ids.size else [])
+        chosen = np.zeros(len(self), bool)
+        chosen[found[found >= 0]] = True
+        return chosen
 
     def places(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Where the numbers of rows come in the order of numbers: names and attributes lie so."""
@@ -233,23 +260,24 @@ class Segment:
     def search(
         self,
         queries: Float32Array,
+        *,
         k: int,
         probes: int,
         rerank: int,
         allowed: Allowed,
         threads: int | None,
-        counts: Ids | None = None,
-        seconds: NDArray[np.float64] | None = None,
+        out_counts: Ids | None = None,
+        out_seconds: NDArray[np.float64] | None = None,
     ) -> tuple[Scores, Ids]:
-        """Scores, larger is better, and ids, a query a row.
+        """(n, k) scores, larger is better, and ids.
 
-        `counts` (n, 3) becomes lists probed, rows scanned and candidates judged; `seconds` (4,) gains the time
-        of each stage; with one thread only.
+        `out_counts` (n, 3) becomes lists probed, rows scanned and candidates re-ranked; `out_seconds` (4,)
+        gains the time of each stage; on one thread.
         """
         n = len(queries)
         scores, ids = np.empty((n, k), np.float64), np.empty((n, k), np.int64)
         native = self.searcher.search
-        if n == 1 or counts is not None:
+        if n == 1 or out_counts is not None:
             native(
                 queries=queries,
                 probes=probes,
@@ -258,8 +286,8 @@ class Segment:
                 out_scores=scores,
                 allowed=allowed.mask,
                 share=allowed.share,
-                out_counts=counts,
-                out_seconds=seconds,
+                out_counts=out_counts,
+                out_seconds=out_seconds,
             )
             return scores, ids
 
@@ -277,3 +305,21 @@ class Segment:
         together = min(QUERIES_TOGETHER, -(-n // available_threads(threads)))
         map_threads(search_some, slices(n, together), threads)
         return scores, ids
+
+    def search_single(self, query: Any, k: int, probes: int, rerank: int) -> tuple[Float32Array, Ids] | None:
+        """Scores as users have them, and ids, of one (d,) query as it was given.
+
+        None if the query is not a contiguous float32 array of a usual length, or finds fewer than k rows.
+        """
+        scores, ids = np.empty(k, FLOAT32), np.empty(k, INT64)
+        try:
+            found = self.searcher.search_one(query, probes, rerank, ids, scores)
+        except TypeError:
+            return None
+        return (scores, ids) if found else None
+
+
+def refuse_string_filter(ids: NDArray[Any]) -> None:
+    """Raise a ValueError for a filter by strings in an index whose ids are integers."""
+    if ids.size and ids.dtype.kind not in "iu":
+        raise ValueError(f"a filter by {kind_of(ids)} does not suit an index whose ids are int")

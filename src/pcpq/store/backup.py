@@ -48,7 +48,7 @@ def _fill(directory: Path, manifest: Manifest, target: Path, copy: bool) -> None
                 _place(directory / name, target / name, copy)
             except FileNotFoundError as error:
                 raise FormatError(f"{directory / name}: is missing") from error
-        Store(target).check(manifest)
+        Store(target).snapshot_of(manifest)
         new_manifest = target / f"manifest-{uuid4().hex}"
         write_new(new_manifest, [manifest.text()])
         sync()

@@ -21,7 +21,6 @@ import numpy as np
 
 from pcpq.errors import FormatError, LockedError
 from pcpq.io.arrays import Bytes
-from pcpq.util.durable_files import _leave_writing_to_parent
 from pcpq.util.system import (
     NO_LINK,
     NO_LOCKS,
@@ -43,10 +42,6 @@ SIZES_EVERY = 0.05
 MOST_TEXT = 1 << 26
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_writing_to_parent)
-
-
 def open_plain(path: Path, access: int = os.O_RDONLY) -> int:
     """A descriptor of a plain file; links are not followed, they may lead anywhere."""
     if not NO_LINK and path.is_symlink():
@@ -65,16 +60,15 @@ def open_plain(path: Path, access: int = os.O_RDONLY) -> int:
 
 def read_text(path: Path) -> bytes:
     """All of a small file."""
-    descriptor = patiently(lambda: open_plain(path))
-    with os.fdopen(descriptor, "rb") as file:
-        size = os.fstat(descriptor).st_size
-        if size > MOST_TEXT:
-            raise FormatError(f"{path}: has {size} bytes; at most {MOST_TEXT} are expected")
-        return file.read()
+    file = OpenFile(patiently(lambda: open_plain(path)))
+    try:
+        return file.read_text(path)
+    finally:
+        file.close()
 
 
 class OpenFile:
-    """A descriptor that is closed once, with its last owner."""
+    """A descriptor that is closed once, at the latest with its last owner."""
 
     _close = staticmethod(os.close)  # there even when the interpreter shuts down
     descriptor = -1
@@ -82,9 +76,27 @@ class OpenFile:
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
 
+    def read_text(self, path: Path) -> bytes:
+        """All of a small file, whose name is `path`."""
+        size = os.fstat(self.descriptor).st_size
+        if size > MOST_TEXT:
+            raise FormatError(f"{path}: has {size} bytes; at most {MOST_TEXT} are expected")
+        with os.fdopen(self.descriptor, "rb", closefd=False) as file:
+            return file.read()
+
+    def identity(self) -> tuple[int, int, int, int]:
+        """Device, inode, size and time of the last change."""
+        there = os.fstat(self.descriptor)
+        return there.st_dev, there.st_ino, there.st_size, there.st_mtime_ns
+
+    def close(self) -> None:
+        """Close it now."""
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            self._close(descriptor)
+
     def __del__(self) -> None:
-        if self.descriptor >= 0:
-            self._close(self.descriptor)
+        self.close()
 
 
 class MappedFile(mmap.mmap):

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from pcpq.errors import FormatError
 from pcpq.io.arrays import LARGEST, Float32Array
-from pcpq.quantizers import Quantizer
+from pcpq.quantizers import Quantizer, options_of
+from pcpq.quantizers.codes import Model
 from pcpq.segment.ids import Names
 from pcpq.store.tensors import Tensors
 
@@ -75,9 +76,9 @@ def floats(
     return array
 
 
-def check_book(tensors: Tensors, number: int, book: Quantizer) -> None:
+def check_book(tensors: Tensors, number: int, book: Quantizer, model: Model) -> None:
     """A FormatError unless the arrays of a codebook go together."""
-    model, scale = book.model_, book._settle().scale
+    scale = options_of(book).scale
     k, codes = model.centers.shape[1], model.readout.shape[1]
     if codes != (2 * k if scale == "vector" else k) or codes > MOST_CENTERS:
         raise FormatError(f"{tensors.path}: codebook {number} has {k} centers for {codes} codes")
@@ -90,7 +91,7 @@ def check_alike(tensors: Tensors, books: Sequence[Quantizer], n: int) -> None:
     """A FormatError unless n lists can have these codebooks: native code has all of them in one array."""
     shapes = {
         (
-            book._settle().scale,
+            options_of(book).scale,
             *(None if part is None else part.shape for part in (book.model_.readout, *levels_of(book))),
         )
         for book in books

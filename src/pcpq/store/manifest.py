@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from pcpq.config import IndexConfig
 from pcpq.errors import FormatError
 from pcpq.io.ids import KINDS
 from pcpq.search.recall_curve import RecallCurve
-from pcpq.store.files import LOCK, MOST_TEXT, read_text, reading
+from pcpq.store.files import LOCK, MOST_TEXT, OpenFile, open_plain, reading
 from pcpq.store.serialization import in_words
 from pcpq.store.tensors import FileEntry, checksum, parse_object
+from pcpq.util.system import patiently
 
 MANIFEST = "manifest.json"
 FORMAT = "pcpq"
@@ -44,17 +47,23 @@ class StoredPart:
         return self.segment.file.removeprefix("segment-").removesuffix(".safetensors")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Manifest:
-    """One generation of an index."""
+    """One generation of an index. Manifests that would be written alike are equal."""
 
     generation: int
-    settings: dict[str, Any]  # the parameters of Index
+    config: IndexConfig
     kind: str | None
     next_id: int
     trained: FileEntry
     parts: tuple[StoredPart, ...]
-    recall: dict[str, Any] | None  # what searches find, as far as it was measured
+    recall: RecallCurve | None  # what searches find, as far as it was measured
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Manifest) and self.text() == other.text())
+
+    def __hash__(self) -> int:
+        return hash((self.generation, self.trained.file))
 
     @property
     def files(self) -> set[str]:
@@ -71,7 +80,18 @@ class Manifest:
 
     def text(self) -> bytes:
         """As it is written."""
-        content = {"format": FORMAT, "version": self.version, **asdict(self)}
+        recall = None if self.recall is None else self.recall.as_words()
+        content = {
+            "format": FORMAT,
+            "version": self.version,
+            "generation": self.generation,
+            "settings": self.config.to_json(),
+            "kind": self.kind,
+            "next_id": self.next_id,
+            "trained": asdict(self.trained),
+            "parts": [asdict(part) for part in self.parts],
+            "recall": recall,
+        }
         return in_words(content | {"check": check_of(content)}).encode()
 
 
@@ -82,25 +102,58 @@ def check_of(content: dict[str, Any]) -> int:
     return checksum(np.frombuffer(text.encode(), np.uint8))
 
 
+class ManifestFile(NamedTuple):
+    """A manifest that was read, and which file that was."""
+
+    manifest: Manifest
+    # A manifest is replaced by another file, never changed, and another file has another inode. The inode of a
+    # file that is gone may be given to a new one, even within one tick of the clock that files have their times
+    # from; but not as long as the file is open. So it stays open.
+    identity: tuple[int, int, int, int]
+    file: OpenFile
+
+    @classmethod
+    def read(cls, directory: Path, known: ManifestFile | None) -> ManifestFile:
+        """The manifest that counts now: `known`, without reading anything, if it is that of the same file.
+
+        The file is opened, not only looked at by its name: NFS may answer that from memory, but asks the server
+        when a file is opened.
+        """
+        path = directory / MANIFEST
+        try:
+            file = OpenFile(patiently(lambda: open_plain(path)))
+        except FileNotFoundError:
+            kind = "is not an index: it has no manifest" if directory.is_dir() else "is not there"
+            raise FileNotFoundError(f"{directory} {kind}") from None
+        except NotADirectoryError:
+            raise FormatError(f"{directory}: is not a directory, as an index is") from None
+        try:
+            identity = file.identity()
+            if known is not None and known.identity == identity:
+                file.close()
+                return known
+            manifest = parse_manifest(file.read_text(path), path)
+        except BaseException:
+            file.close()
+            raise
+        if sys.platform == "win32":  # where an open file cannot be replaced, and no inode comes again
+            file.close()
+        if known is not None and known.manifest == manifest:  # as in a copy of the directory
+            manifest = known.manifest
+        return cls(manifest, identity, file)
+
+
 def read_manifest(directory: Path) -> Manifest:
-    """The one that counts now."""
-    path = directory / MANIFEST
-    try:
-        text = read_text(path)
-    except FileNotFoundError:
-        kind = "is not an index: it has no manifest" if directory.is_dir() else "is not there"
-        raise FileNotFoundError(f"{directory} {kind}") from None
-    except NotADirectoryError:
-        raise FormatError(f"{directory}: is not a directory, as an index is") from None
-    return parse_manifest(text, path)
+    """The manifest that counts now."""
+    return ManifestFile.read(directory, None).manifest
 
 
-def refuse_unreadable(text: bytes, directory: Path) -> None:
-    """A ValueError for a manifest that `read_manifest` would refuse: it must not take the place of another."""
+def readable(text: bytes, directory: Path) -> Manifest:
+    """A manifest as it will be read; a ValueError if it would be refused: it must not take another's place."""
     try:
         if len(text) > MOST_TEXT:
             raise FormatError(f"has {len(text)} bytes; at most {MOST_TEXT} are read")
-        parse_manifest(text, directory / MANIFEST)
+        return parse_manifest(text, directory / MANIFEST)
     except FormatError as error:
         raise ValueError(
             f"the index cannot be stored: its manifest could not be read again: {error}"
@@ -136,13 +189,13 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
             raise FormatError(f"{path}: ids are of kind {content['kind']!r}, settings {content['settings']!r}")
         return Manifest(
             whole(content["generation"], path),
-            content["settings"],
+            IndexConfig.from_json(content["settings"]),
             content["kind"],
             # Of version 1 too: earlier releases wrote what they then refused to read.
             whole(content["next_id"], path, LARGEST_NEXT_ID),
             entry_of(content["trained"], "trained", path),
             parts,
-            maybe_recall(content.get("recall")),
+            None if content.get("recall") is None else RecallCurve.of_words(content["recall"]),
         )
 
 
@@ -153,11 +206,6 @@ def entry_of(found: dict[str, Any], kind: str, path: Path) -> FileEntry:
     if match is None or kind not in match.groups():
         raise FormatError(f"{path}: {name!r} is no name of a {kind} file")
     return FileEntry(name, whole(found["bytes"], path), whole(found["check"], path))
-
-
-def maybe_recall(found: Any) -> dict[str, Any] | None:
-    """What was measured, looked at."""
-    return None if found is None else RecallCurve.of_words(found).as_words()
 
 
 def maybe_entry_of(found: dict[str, Any] | None, kind: str, path: Path) -> FileEntry | None:

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from pcpq.errors import FormatError
 from pcpq.io.arrays import Ids
-from pcpq.search.snapshot import Part
 from pcpq.segment.attributes import Attributes, same_rows
 from pcpq.segment.encoded_rows import RowsBuilder
 from pcpq.segment.ids import Names
+from pcpq.segment.part import Part
 from pcpq.segment.segment import Segment
 
 
@@ -23,7 +23,7 @@ def merge(parts: Sequence[Part]) -> Segment | None:
     builder = RowsBuilder(sum(part.count for part in parts))
     labels = []
     for part in parts:
-        segment, there = part.segment, part.rows_there()
+        segment, there = part.segment, part.rows_left()
         if len(there) == 0:
             continue
         rows = segment.rows()

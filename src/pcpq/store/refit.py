@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from pcpq.io.arrays import Float32Array
 from pcpq.io.streams import Sample
-from pcpq.search.snapshot import Part, Snapshot
+from pcpq.search.snapshot import Snapshot
 from pcpq.segment.encoded_rows import RowsBuilder
+from pcpq.segment.part import Part
 from pcpq.segment.segment import Segment
 from pcpq.segment.trained import Trained
 from pcpq.store.merging import Labels, refuse_equal
@@ -26,7 +27,7 @@ class LiveVectors:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._unit = np.float32(snapshot.trained.unit)
-        self._parts = [(part.segment, part.rows_there()) for part in snapshot.parts]
+        self._parts = [(part.segment, part.rows_left()) for part in snapshot.parts]
         self._ends = np.cumsum([len(rows) for _, rows in self._parts])
         self.shape = (len(snapshot), snapshot.trained.dimensions)
 
@@ -60,7 +61,7 @@ def encode_again(trained: Trained, parts: Sequence[Part], threads: int | None) -
     builder = RowsBuilder(sum(part.count for part in parts))
     labels = []
     for part in parts:
-        segment, there = part.segment, part.rows_there()
+        segment, there = part.segment, part.rows_left()
         labels.append(Labels.of(segment, there))
         for some in encoding_batches(len(there), trained.dimensions, available_threads(threads)):
             vectors = segment.vectors(there[some]) * np.float32(segment.trained.unit)

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq import _core, quantizers
+from pcpq import _core
+from pcpq.config import KEEPS, METRICS
 from pcpq.errors import FormatError
 from pcpq.ivf.partition import Partition
-from pcpq.quantizers import Quantizer
+from pcpq.quantizers import Quantizer, options_of, quantizer_from_json, quantizer_to_json, restore_fitted
 from pcpq.quantizers.codes import Model
 from pcpq.quantizers.encoder import scale_columns
 from pcpq.quantizers.sections import Layout
@@ -24,7 +25,6 @@ from pcpq.segment.list_statistics import Spread
 from pcpq.segment.packing import Blocks
 from pcpq.segment.segment import Segment
 from pcpq.segment.trained import Trained
-from pcpq.segment.training import check_choices
 from pcpq.store.files import reading
 from pcpq.store.limits import (
     BOOK_RANGES,
@@ -43,7 +43,7 @@ from pcpq.store.limits import (
     floats,
 )
 from pcpq.store.tensors import FileEntry, Tensors, as_bytes, checksum, write_tensors
-from pcpq.util.validation import whole_number
+from pcpq.util.validation import one_of, whole_number
 
 Arrays = dict[str, NDArray[Any]]
 ABOUT = "pcpq"  # the one entry of the metadata
@@ -55,30 +55,6 @@ ROW_COLUMNS = ("gains", "biases", "units", "ids")
 # Arrays that are checked as a whole before they are used so.
 LATER = ("ids", "text", "text_ends", "text_hashes")
 KEPT = {"int8": "I8", "int16": "I16", "float16": "F16", "float32": "F32", None: "U8"}
-
-
-def quantizer_settings(quantizer: Quantizer) -> dict[str, Any]:
-    """Its name and parameters, for JSON; a ValueError for a class that `quantizer_of` does not know."""
-    quantizers.refuse_subclass(quantizer)
-    parameters = quantizer.get_params()
-    if isinstance(parameters["init"], np.ndarray):
-        parameters["init"] = parameters["init"].tolist()
-    return {"name": type(quantizer).__name__, "parameters": parameters}
-
-
-def quantizer_of(settings: Any, path: Path) -> Quantizer:
-    """The quantizer that settings tell of, not fitted."""
-    try:
-        name, parameters = settings["name"], dict(settings["parameters"])
-        if name not in quantizers.METHODS:
-            raise ValueError(f"there is no quantizer {name!r}")
-        if isinstance(parameters.get("init"), list):
-            parameters["init"] = np.array(parameters["init"], np.float32)
-        made = quantizers.METHODS[name](**parameters)
-        made._settle()
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        raise FormatError(f"{path}: the settings of a quantizer cannot be read: {error}") from error
-    return made
 
 
 def write_trained(path: Path, trained: Trained) -> FileEntry:
@@ -98,7 +74,7 @@ def write_trained(path: Path, trained: Trained) -> FileEntry:
     about = {number: getattr(trained, number) for number in TRAINED_NUMBERS} | {
         "sections": [layout.n_sections, layout.section_size],
         "books": [
-            quantizer_settings(book) | {number: getattr(book.model_, number) for number in MODEL_NUMBERS}
+            quantizer_to_json(book) | {number: getattr(book.model_, number) for number in MODEL_NUMBERS}
             for book in books
         ],
         "checks": {part: checksum(array) for part, array in arrays.items()},
@@ -115,7 +91,8 @@ def read_trained(directory: Path, entry: FileEntry) -> Trained:
         d = whole_number("dimensions", about["dimensions"], 1, 1 << 24)
         m, size = (whole_number("sections", number, 1, 1 << 24) for number in about["sections"])
         check_numbers(about, TRAINED_RANGES)
-        check_choices(metric=about["metric"], keep=about["keep"])
+        one_of("metric", about["metric"], METRICS)
+        one_of("keep", about["keep"], KEEPS)
         centers = floats(tensors, "centers", (None, d), -MOST_CENTER, MOST_CENTER)
         n = len(centers)
         spreads, offsets = floats(tensors, "spreads", (n,), 0.0), floats(tensors, "offsets", (n,))
@@ -139,7 +116,7 @@ def read_trained(directory: Path, entry: FileEntry) -> Trained:
 
 def _book(tensors: Tensors, layout: Layout, number: int, settings: Any) -> Quantizer:
     """One quantizer with what it learned."""
-    book = quantizer_of(settings, tensors.path)
+    book = quantizer_from_json(settings)
     m, size = layout.n_sections, layout.section_size
     arrays = {part: tensors.get(f"{number}.{part}") for part in MODEL_ARRAYS}
     shapes: dict[str, tuple[int | None, ...]] = {
@@ -154,18 +131,15 @@ def _book(tensors: Tensors, layout: Layout, number: int, settings: Any) -> Quant
     check_truths(settings, ("gain", "anchored"))
     most = MOST_FLOAT / max(settings["unit"], 1.0)  # centers are multiplied by the unit
     levels = {"quantized": {"scales"}, "vector": {"vector_levels"}, "norm": {"vector_levels"}}
-    needed = {"centers", "readout"} | levels.get(book._settle().scale, set())
+    needed = {"centers", "readout"} | levels.get(options_of(book).scale, set())
     for part, array in arrays.items():
         if part in ("scales", "vector_levels") and part not in needed and array is not None:
             raise FormatError(f"{tensors.path}: {number}.{part} does not go with {type(book).__name__}")
         if array is not None or part in needed:
             arrays[part] = floats(tensors, f"{number}.{part}", shapes[part], -most, most)
-    book.model_ = Model(layout, **arrays, **{name: settings[name] for name in MODEL_NUMBERS})  # type: ignore[arg-type]
-    check_book(tensors, number, book)
-    book.losses_ = []
-    book.n_features_in_ = layout.dimensions
-    book._options = book._settle()
-    return book
+    model = Model(layout, **arrays, **{name: settings[name] for name in MODEL_NUMBERS})  # type: ignore[arg-type]
+    check_book(tensors, number, book, model)
+    return restore_fitted(book, model)
 
 
 def write_segment(path: Path, segment: Segment) -> FileEntry:
@@ -288,7 +262,7 @@ def _packed(tensors: Tensors, trained: Trained, blocks: Blocks, n: int) -> Packe
     books = trained.codebooks
     if books.coding != "unpacked":
         return PackedCodes(tensors.shaped("codes", "U8", (blocks.count, books.block_bytes)))
-    m, options = books.model.layout.n_sections, books.quantizers[0]._settle()
+    m, options = books.model.layout.n_sections, options_of(books.quantizers[0])
     width = m * np.dtype(books.model.code_dtype).itemsize
     scales, scale_width = None, scale_columns(options, m)
     if scale_width:

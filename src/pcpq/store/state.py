@@ -1,4 +1,4 @@
-"""The snapshot that counts now, and who may replace it: one writer at a time, while searches go on."""
+"""The snapshot that counts now, and the changes that replace it while searches go on."""
 
 from __future__ import annotations
 
@@ -15,20 +15,28 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.io.arrays import Ids
+from pcpq.config import IndexConfig
+from pcpq.io.arrays import Float32Array
+from pcpq.io.streams import Sample, Stream
 from pcpq.search.recall_curve import RecallCurve
-from pcpq.search.snapshot import Part, Snapshot
-from pcpq.segment.attributes import Attributes, as_table, same_rows
-from pcpq.segment.encoded_rows import Rows
-from pcpq.segment.ids import new_ids
+from pcpq.search.snapshot import Snapshot
+from pcpq.segment.encoded_rows import Rows, RowsBuilder
+from pcpq.segment.ids import given_ids
 from pcpq.segment.list_statistics import Spread
-from pcpq.segment.segment import Segment
+from pcpq.segment.part import Part
 from pcpq.segment.trained import Trained
+from pcpq.segment.training import train, training_rows
+from pcpq.store.changes import Insertion, Removal
+from pcpq.store.manifest import Manifest
 from pcpq.store.merging import merge
 from pcpq.store.refit import encode_again
-from pcpq.store.store import Store
+from pcpq.store.store import Contents, Store
+from pcpq.tuning.ground_truth import rows_apart
+from pcpq.util.threads import available_threads
 
 logger = logging.getLogger(__name__)
+# Called with the number of vectors done and the number of all, None if it is not known.
+Progress = Callable[[int, int | None], None]
 # Parts of similar size that are made one: sizes then grow by as much from one part to the next, and a row is
 # written once for every such step.
 ALIKE = 3
@@ -37,92 +45,186 @@ SIMILAR = 4
 REMOVED = 0.25
 # So many rows are made one part while the writer waits; more in the background.
 MERGED_AT_ONCE = 20_000
+# So many times a refit encodes what was added meanwhile without the lock; the few rows that come then, with it.
+ROUNDS = 3
 
 
 class State:
-    """Searches read `snapshot` once; writers hold `writing` while they make the next."""
+    """What an index holds. Searches read `snapshot` once; a writer holds `writing` only to replace it.
+
+    No thread waits for `writing` while it holds another lock: a thread that holds `writing` may be in a signal
+    handler, and wait for that other lock.
+    """
 
     def __init__(self, trained: Trained) -> None:
-        self.snapshot = Snapshot(trained)
-        self.kind: str | None = None  # of ids
-        self.next_id = 0
+        self.contents = Contents(Snapshot(trained), None, 0)
         self._make_locks()
 
+    @classmethod
+    def fit(
+        cls,
+        config: IndexConfig,
+        stream: Stream,
+        expected: int | None,
+        threads: int | None,
+        *,
+        hold_out: bool = False,
+    ) -> tuple[State, Sample]:
+        """Train on a sample of the vectors, `expected` of which will be added; also returns rows held out."""
+        n = stream.length if expected is None else expected
+        generator = np.random.default_rng(config.seed)
+        sample = stream.sample(training_rows(config, n), generator)
+        apart = rows_apart(len(sample), config.seed) if hold_out else np.empty(0, np.intp)
+        held_out, rest = sample.split(apart)
+        return cls(train(config, rest, n, generator, threads)), held_out
+
     def __getstate__(self) -> dict[str, Any]:
-        """Without locks: pickles and copies get their own."""
-        return {"snapshot": self.snapshot, "kind": self.kind, "next_id": self.next_id}
+        """Without locks: copies get their own."""
+        return self.contents._asdict()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """With locks of its own."""
-        vars(self).update(state)
+        self.contents = Contents(**state)
         self._make_locks()
 
     def _make_locks(self) -> None:
+        # Locks let their own thread in again: a signal handler may change the index in the middle of a change.
         self.writing = threading.RLock()
-        self._free = threading.Condition(self.writing)
-        self.measuring = threading.Lock()
-        self._busy: set[str] = set()  # segments that are being made one with others
-        everyone.add(self)
+        self._merge_ended = threading.Condition(self.writing)
+        self._measuring = threading.RLock()
+        self._measured: tuple[RecallCurve, Trained] | None = None  # on its way into the snapshot
+        # Names of segments that are being merged, and the thread that merges them; None: one in the background.
+        self._merging: dict[str, int | None] = {}
+        every_state.add(self)
 
-    def insert(self, rows: Rows, spread: Spread, ids: Any, attributes: Any, replacing: bool) -> NDArray[Any]:
-        """Rows become a part of their own; returns their ids."""
+    @property
+    def snapshot(self) -> Snapshot:
+        """All vectors, as searches see them."""
+        return self.contents.snapshot
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of ids, "int" or "str"; None: there were none yet."""
+        return self.contents.kind
+
+    @property
+    def next_id(self) -> int:
+        """The next number that the index chooses."""
+        return self.contents.next_id
+
+    def _change(self, make: Callable[[Contents], Contents | None]) -> bool:
+        """Replace what there is by what `make` makes of it, unless that is None; whether it was replaced.
+
+        `make` is called again if a signal handler changed the index meanwhile: the lock lets its thread in.
+        """
         with self.writing:
-            given, numbers, names, kind = new_ids(ids, len(rows), self.kind, self.next_id)
-            if replacing:
-                before = self.snapshot.without(given)
-            else:
-                before = self.snapshot
-                refuse_known(before, given)
-            rows.ids[:] = numbers
-            known = None if attributes is None else known_attributes(before, attributes, numbers)
-            segment = Segment.of(before.trained, rows, spread, names, known)
-            self.kind, self.next_id = kind, max(self.next_id, int(numbers.max()) + 1)
-            self.snapshot = before.including(segment)  # at last: searches read it, and then the kind
-        self._tend()
-        return given
+            while True:
+                before = self.contents
+                after = make(before)
+                if after is None:
+                    return False
+                if self.contents is before:  # and now: Python handles no signal between this line and the next
+                    self.contents = after
+                    return True
+
+    def add(
+        self,
+        stream: Stream,
+        ids: Any,
+        attributes: Any,
+        *,
+        replacing: bool,
+        threads: int | None,
+        progress: Progress | None = None,
+        observe: Callable[[Float32Array, int], None] | None = None,
+    ) -> NDArray[Any]:
+        """Encode vectors batch by batch and insert them when all are encoded; returns their ids.
+
+        `progress` is called with the number done and the number of all, `observe` with each batch in working
+        units and the number of its first vector.
+        """
+        trained, builder = self.snapshot.trained, RowsBuilder(stream.length)
+        batches = stream.batches(trained.dimensions, available_threads(threads))
+        for rows, spread in trained.all_rows(batches, threads, observe):
+            builder.append(rows, spread)
+            if progress is not None:
+                progress(builder.count, stream.length)
+        return self.insert(trained, *builder.finish(), ids, attributes, replacing, threads)
+
+    def insert(
+        self,
+        trained: Trained,
+        rows: Rows,
+        spread: Spread,
+        ids: Any,
+        attributes: Any,
+        replacing: bool,
+        threads: int | None,
+    ) -> NDArray[Any]:
+        """Make rows that were encoded by `trained` a part of their own; returns their ids."""
+        checked = given_ids(ids, len(rows), self.kind)
+        insertion = Insertion.of(trained, rows, spread, checked, attributes, replacing)
+        insertion.prepare(self.contents, threads)
+        while not self._change(insertion.apply):
+            insertion.prepare(self.contents, threads)
+        self._merge_if_worth_it()
+        return insertion.given
 
     def remove(self, ids: Any) -> int:
-        """Less some ids; returns how many were there."""
-        with self.writing:
-            before = self.snapshot
-            self.snapshot = before.without(ids)
-            removed = len(before) - len(self.snapshot)
-        self._tend()
-        return removed
+        """Remove ids; returns how many were there."""
+        removal = Removal(ids)
+        removal.prepare(self.contents)
+        self._change(removal.apply)
+        self._merge_if_worth_it()
+        return removal.removed
 
-    def know(self, curve: RecallCurve, trained: Trained) -> RecallCurve:
-        """What searches find; measured with lists that may have been replaced since, and then worth nothing."""
-        with self.writing:
-            if self.snapshot.trained is trained:
-                self.snapshot = replace(self.snapshot, recall=curve)
+    def set_recall_curve(self, curve: RecallCurve, trained: Trained) -> RecallCurve:
+        """Keep what was measured, unless the lists that it was measured with have been replaced since."""
+
+        def make(now: Contents) -> Contents | None:
+            if now.snapshot.trained is not trained:
+                return None
+            return now._replace(snapshot=replace(now.snapshot, recall=curve))
+
+        self._change(make)
         return curve
 
     def measure_once(self, measure: Callable[[Snapshot], RecallCurve]) -> None:
-        """Unless it is known already what searches find."""
-        if self.snapshot.recall is None:
-            with self.measuring:
+        """Measure what searches find, unless it is known already."""
+        snapshot = self.snapshot
+        if snapshot.recall is not None:
+            return
+        with self._measuring:
+            if self._measured is None or self._measured[1] is not snapshot.trained:
                 snapshot = self.snapshot
-                if snapshot.recall is None:
-                    self.know(measure(snapshot), snapshot.trained)
+                if snapshot.recall is not None:
+                    return
+                self._measured = measure(snapshot), snapshot.trained
+            measured = self._measured
+        self.set_recall_curve(*measured)
+        self._measured = None
 
-    def show(self, snapshot: Snapshot, kind: str | None, next_id: int) -> None:
-        """What somebody else wrote."""
-        with self.writing:
-            self.kind, self.next_id = kind, next_id
-            self.snapshot = snapshot
+    def replace(self, snapshot: Snapshot, kind: str | None, next_id: int) -> None:
+        """Go on with what another process wrote."""
+        self._change(lambda _: Contents(snapshot, kind, next_id))
 
-    def store(self, store: Store, settings: dict[str, Any], adopt: bool) -> Snapshot:
-        """Commit what there is to a store; if asked, go on with the files instead of what is in memory."""
-        with self.writing:
-            stored = store.commit(self.snapshot, settings, self.kind, self.next_id, reopen=adopt)
-            if stored is not None:
-                self.snapshot = stored
-            return self.snapshot
+    def commit(self, store: Store, config: IndexConfig, known: Manifest | None) -> tuple[Manifest, Snapshot]:
+        """Commit what there is, and go on with the files instead of what is in memory.
+
+        Changes go on while files are written; they are part of the next commit. `known` is the generation whose
+        files are in use. Returns the new generation, or `known` if nothing has changed.
+        """
+        manifest, written, opened = store.commit(lambda: self.contents, config, reopen=True, known=known)
+        if opened is None:
+            return manifest, written
+        files = opened
+        self._change(lambda now: now._replace(snapshot=reopened(now.snapshot, written, files)))
+        return manifest, opened
 
     def compact(self) -> None:
         """Make everything one part, after what is being merged already."""
-        with self._all_parts() as before:
-            self._merge(before.parts)
+        with self._released_at_end() as claimed:
+            self._merge(self._claim_all(claimed).parts)
 
     def refit(
         self,
@@ -135,8 +237,8 @@ class State:
 
         def work() -> None:
             try:
-                with self._all_parts() as before:
-                    self._refit(before, train, measure, threads)
+                with self._released_at_end() as claimed:
+                    self._refit(self._claim_all(claimed), train, measure, threads)
                 done.set_result(None)
             except BaseException as error:
                 done.set_exception(error)
@@ -157,25 +259,30 @@ class State:
         trained = train(before)
         encoded = encode_again(trained, before.parts, threads)
         curve = measure(Snapshot(trained, () if encoded is None else (Part.whole(encoded),)))
-        with self.writing:
-            if self.snapshot.trained is not before.trained:
+        done = [(before.parts, encoded)]
+
+        def make(now: Contents) -> Contents:
+            after = now.snapshot
+            if after.trained is not before.trained:
                 raise ValueError("the index was fitted anew in the meantime")
-            new = [part for part in self.snapshot.parts if part.segment.name not in before.names]
-            after = self.snapshot.replaced(before.parts, encoded, trained)
-            after = after.replaced(new, encode_again(trained, new, threads), trained) if new else after
-            self.snapshot = replace(after, recall=curve)
+            known = {part.segment.name for parts, _ in done for part in parts}
+            new = tuple(part for part in after.parts if part.segment.name not in known)
+            if new:
+                done.append((new, encode_again(trained, new, threads)))
+            for parts, segment in done:
+                after = after.replaced(parts, segment, trained)
+            return now._replace(snapshot=replace(after, recall=curve))
+
+        for _ in range(ROUNDS):
+            make(self.contents)
+        self._change(make)
 
     @contextmanager
-    def _all_parts(self) -> Iterator[Snapshot]:
-        """All parts for oneself, as soon as nobody else merges any; additions go on."""
+    def _released_at_end(self) -> Iterator[set[str]]:
+        """Names of segments to merge are put into the set; others may merge them again after this."""
         claimed: set[str] = set()
         try:
-            with self._free:
-                self._free.wait_for(lambda: not self._busy)
-                before = self.snapshot
-                claimed = before.names
-                self._busy |= claimed
-            yield before
+            yield claimed
         finally:
             try:
                 self._release(claimed)
@@ -186,36 +293,42 @@ class State:
     def _release(self, names: set[str]) -> None:
         if not names:
             return
-        with self._free:
-            self._busy -= names
-            self._free.notify_all()
+        with self._merge_ended:
+            for name in names:
+                self._merging.pop(name, None)
+            self._merge_ended.notify_all()
 
-    def _tend(self) -> None:
-        """Make parts one if that is worth it; large ones in the background, beside which small ones go on."""
-        claimed: set[str] = set()
-        try:  # an interruption, wherever it comes, must not leave parts claimed for ever
+    def _claim_all(self, claimed: set[str]) -> Snapshot:
+        """All parts, as soon as none is being merged; additions go on."""
+        thread = threading.get_ident()
+        with self._merge_ended:
+            if thread in self._merging.values():  # and will be until this signal handler returns
+                raise ValueError("parts of the index are being merged by this thread; try afterwards")
+            self._merge_ended.wait_for(lambda: not self._merging)
+            claimed |= self.snapshot.names
+            self._merging.update(dict.fromkeys(claimed, thread))
+            return self.snapshot
+
+    def _merge_if_worth_it(self) -> None:
+        """Merge parts if they are many or little is left of them; large ones in the background."""
+        with self._released_at_end() as claimed:
             with self.writing:
-                free = [part for part in self.snapshot.parts if part.segment.name not in self._busy]
+                free = [part for part in self.snapshot.parts if part.segment.name not in self._merging]
                 parts = worth_merging(free)
-                claimed = {part.segment.name for part in parts}
-                self._busy |= claimed
-            if sum(part.count for part in parts) > MERGED_AT_ONCE:
-                threading.Thread(target=self._merge_and_release, args=(parts, claimed), daemon=True).start()
-                claimed = set()
+                in_background = sum(part.count for part in parts) > MERGED_AT_ONCE
+                claimed |= {part.segment.name for part in parts}
+                thread = None if in_background else threading.get_ident()
+                self._merging.update(dict.fromkeys(claimed, thread))
+            if in_background:
+                threading.Thread(target=self._merge_in_background, args=(parts,), daemon=True).start()
+                claimed.clear()
             elif parts:
                 self._merge_or_log(parts)
-        finally:
-            try:
-                self._release(claimed)
-            except BaseException:  # an interruption as well
-                self._release(claimed)
-                raise
 
-    def _merge_and_release(self, parts: tuple[Part, ...], claimed: set[str]) -> None:
-        try:
+    def _merge_in_background(self, parts: tuple[Part, ...]) -> None:
+        with self._released_at_end() as claimed:
+            claimed |= {part.segment.name for part in parts}
             self._merge_or_log(parts)
-        finally:
-            self._release(claimed)
 
     def _merge_or_log(self, parts: tuple[Part, ...]) -> None:
         try:
@@ -227,9 +340,31 @@ class State:
         if not parts or (len(parts) == 1 and parts[0].live is None):
             return
         merged = merge(parts)
-        with self.writing:
-            if self.snapshot.trained is parts[0].segment.trained:
-                self.snapshot = self.snapshot.replaced(parts, merged)
+
+        def make(now: Contents) -> Contents | None:
+            if now.snapshot.trained is not parts[0].segment.trained:
+                return None
+            return now._replace(snapshot=now.snapshot.replaced(parts, merged))
+
+        make(self.contents)  # without the lock: what takes time, as the order of ids, is made once
+        self._change(make)
+
+
+def reopened(now: Snapshot, written: Snapshot, opened: Snapshot) -> Snapshot:
+    """A snapshot with parts of files in the place of those that were written to them.
+
+    `now` is `written` with what was changed since, `opened` is `written` as it was opened from its files.
+    """
+    if now.trained is not opened.trained:  # refitted meanwhile: none of these parts is left
+        return now
+    files = {old.segment.name: (old, new) for old, new in zip(written.parts, opened.parts, strict=True)}
+
+    def newest(part: Part) -> Part:
+        old, new = files.get(part.segment.name, (part, part))
+        return new if part.live is old.live else Part(new.segment, part.count, part.live)
+
+    recall = opened.recall if now.recall is written.recall else now.recall
+    return Snapshot(now.trained, tuple(newest(part) for part in now.parts), recall)
 
 
 def worth_merging(parts: Sequence[Part]) -> tuple[Part, ...]:
@@ -245,27 +380,12 @@ def worth_merging(parts: Sequence[Part]) -> tuple[Part, ...]:
     return tuple(group) if len(group) >= ALIKE else ()
 
 
-def known_attributes(snapshot: Snapshot, attributes: Any, numbers: Ids) -> Attributes:
-    """A table for new numbers, or a ValueError if it does not go with those that are there."""
-    table = as_table(attributes, len(numbers))
-    there = [part.segment.attributes for part in snapshot.parts if part.segment.attributes is not None]
-    same_rows([(table, len(table)), *((one.table.slice(0, 0), 0) for one in there)])
-    return Attributes.of(table.take(np.argsort(numbers)))
-
-
-def refuse_known(snapshot: Snapshot, ids: NDArray[Any]) -> None:
-    """A ValueError that names the first id that is there."""
-    for rows in snapshot.find(ids):
-        if (rows >= 0).any():
-            raise ValueError(f"id {ids[rows >= 0][0]!s} is in the index already; upsert replaces it")
-
-
 def _renew_locks() -> None:
-    for state in list(everyone):
+    for state in list(every_state):
         state._make_locks()
 
 
 # A thread that held a lock is not there any more in a forked process; the lock would be held for ever.
-everyone: WeakSet[State] = WeakSet()
+every_state: WeakSet[State] = WeakSet()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_locks)

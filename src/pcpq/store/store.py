@@ -9,20 +9,29 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pcpq.config import IndexConfig
 from pcpq.errors import FormatError, NotDurableError
-from pcpq.search.recall_curve import RecallCurve
-from pcpq.search.snapshot import Part, Snapshot
+from pcpq.search.snapshot import Snapshot
+from pcpq.segment.part import Part
 from pcpq.segment.segment import Segment
 from pcpq.segment.trained import Trained
 from pcpq.store.files import LOCK, Maps, WriterLock, read_text, remove_unread
-from pcpq.store.manifest import MANIFEST, Manifest, StoredPart, is_ours, read_manifest, refuse_unreadable
+from pcpq.store.manifest import (
+    MANIFEST,
+    Manifest,
+    ManifestFile,
+    StoredPart,
+    is_ours,
+    read_manifest,
+    readable,
+)
 from pcpq.store.serialization import file_of, read_segment, read_trained, write_segment, write_trained
 from pcpq.store.tables import read_attributes, write_attributes
 from pcpq.store.tensors import FileEntry, Tensors, checksum, write_tensors
@@ -32,12 +41,29 @@ from pcpq.util.durable_files import (
     remove_empty_directory,
     remove_if_there,
     replace_file,
+    sync_directory,
     write_new,
 )
 
 logger = logging.getLogger(__name__)
 # Readings of a manifest whose files are gone before they could be opened: a writer is in a hurry.
 MOST_TRIES = 100
+
+
+class Contents(NamedTuple):
+    """What an index holds at one moment."""
+
+    snapshot: Snapshot
+    kind: str | None  # of ids
+    next_id: int
+
+
+class Committed(NamedTuple):
+    """The generation that a commit made, or found to be there already."""
+
+    manifest: Manifest
+    written: Snapshot
+    opened: Snapshot | None  # the same from its files
 
 
 @dataclass
@@ -58,6 +84,7 @@ class Pending:
     written: list[Path] = field(default_factory=list)  # named before they are written
     manifest: Manifest | None = None
     text: bytes = b""
+    thread: int = field(default_factory=threading.get_ident)
 
 
 class Store:
@@ -65,16 +92,21 @@ class Store:
 
     def __init__(self, directory: Path, lock: WriterLock | None = None) -> None:
         self.directory, self.lock = directory, lock
-        self.manifest: Manifest | None = None
+        self.manifest: Manifest | None = None  # of the newest generation that is known
+        self._read: ManifestFile | None = None
         self._disk = OnDisk()
         self._opened: WeakValueDictionary[str, Any] = WeakValueDictionary()  # by file
         self._pending: Pending | None = None
         self._made = False  # the directory, for a first commit
+        self._confirmed = False  # by the disk: the manifest is there even after a power loss
+        self._committer: int | None = None  # the thread of the last commit
+        self.loads = self.shown = 0  # how many loads there were, and the number of that which is in use
         self.maps = Maps()
         self._make_lock()
 
     def _make_lock(self) -> None:
         self._writing = threading.Lock()
+        self.loading = threading.RLock()  # lets a signal handler in, which may load too
         self._within: dict[int, str] = {}  # what threads do that hold it or wait for it
         every_store.add(self)
 
@@ -121,15 +153,25 @@ class Store:
     @classmethod
     def writable(cls, directory: Path) -> Store:
         """As the writer of an index."""
-        read_manifest(directory)
-        return cls._locked(directory)
+        known = ManifestFile.read(directory, None)
+        store = cls._locked(directory, known)
+        try:
+            # The process of the last commit may have been killed before the disk had the new manifest, and a
+            # commit that has nothing to write would not see to it.
+            sync_directory(directory)
+            store._confirmed = True
+        except BaseException:
+            store.close()
+            raise
+        return store
 
     @classmethod
-    def _locked(cls, directory: Path) -> Store:
+    def _locked(cls, directory: Path, known: ManifestFile | None = None) -> Store:
         store = cls(directory, WriterLock(directory))
         try:
             if (directory / MANIFEST).exists():
-                store.manifest = read_manifest(directory)
+                store._read = known
+                store.manifest = store.newest()
                 store.tidy()
         except BaseException:
             store.close()
@@ -147,7 +189,7 @@ class Store:
         self._begin("closed")
         try:
             with self._writing:
-                self._disk = OnDisk()
+                self._disk, self._read = OnDisk(), None
                 if self.lock is None:
                     return
                 if self._made and self.lock.held and not (self.directory / MANIFEST).exists():
@@ -163,70 +205,94 @@ class Store:
         for path in self._files_not_named(b""):
             remove_if_there(path)
 
+    def newest(self) -> Manifest:
+        """The manifest on disk, read only if it is another than before."""
+        self._read = ManifestFile.read(self.directory, self._read)
+        return self._read.manifest
+
     def load(self) -> tuple[Manifest, Snapshot]:
         """The newest generation; what is open already is not opened again."""
         for _ in range(MOST_TRIES):
-            manifest = read_manifest(self.directory)
+            manifest = self.newest()
             try:
-                snapshot = self._snapshot(manifest)
+                snapshot = self.snapshot_of(manifest)
             except FileNotFoundError as error:
-                if read_manifest(self.directory) == manifest:
+                if self.newest() is manifest:
                     raise FormatError(f"{error.filename}: is missing") from error
                 continue
             self.manifest = manifest
+            self.loads += 1
             return manifest, snapshot
         raise FormatError(f"{self.directory}: files disappear while they are opened")
 
     def commit(
-        self, snapshot: Snapshot, settings: dict[str, Any], kind: str | None, next_id: int, *, reopen: bool
-    ) -> Snapshot | None:
-        """Make a snapshot the newest generation; returns it as it is on disk, if it is to be opened again.
+        self,
+        contents: Callable[[], Contents],
+        config: IndexConfig,
+        *,
+        reopen: bool = False,
+        known: Manifest | None = None,
+    ) -> Committed:
+        """Make what `contents` returns the newest generation, unless it is that already.
 
         New files first, then the manifest by a rename: a reader, now or after a crash, sees the old generation
         or the new one, whole. An exception means that the old one stays, unless it is a NotDurableError or its
         notes say that the new one is there: an interruption may come after the rename.
+
+        `contents` is called when no other commit is under way: a commit never writes what is older than the one
+        before it. Its files are opened if `reopen` asks for it and the generation is another than `known`.
         """
         self._begin("committed")
         try:
             with self.telling_what_is_there(), self._writing:
                 self._refuse_without_lock()
                 self._settle()
-                with self._settling(), directory_sync(self.directory) as sync:
-                    self._commit(snapshot, settings, kind, next_id, sync)
-                    return self._reopened() if reopen else None
+                now = contents()
+                manifest = self._same_manifest(now, config)
+                if manifest is None:
+                    with self._settling(), directory_sync(self.directory) as sync:
+                        manifest = self._commit(now, config, sync)
+                opened = self._reopened(manifest) if reopen and manifest is not known else None
+                return Committed(manifest, now.snapshot, opened)
         finally:
             self._end()
 
-    def _commit(
-        self,
-        snapshot: Snapshot,
-        settings: dict[str, Any],
-        kind: str | None,
-        next_id: int,
-        sync: Callable[[], None],
-    ) -> None:
+    def _same_manifest(self, contents: Contents, config: IndexConfig) -> Manifest | None:
+        """The newest manifest if it says all of it already, and the disk has it."""
+        last, (snapshot, kind, next_id) = self.manifest, contents
+        trained = self._disk.trained.get(snapshot.trained)
+        found = [self._stored_part(part) for part in snapshot.parts]
+        parts = tuple(part for part in found if part is not None)
+        if last is None or not self._confirmed or trained is None or len(parts) < len(found):
+            return None
+        new = Manifest(last.generation, config, kind, next_id, trained, parts, snapshot.recall)
+        return last if new == last and (self.directory / MANIFEST).exists() else None
+
+    def _commit(self, contents: Contents, config: IndexConfig, sync: Callable[[], None]) -> Manifest:
+        snapshot, kind, next_id = contents
         self._pending = pending = Pending()
         new_manifest = self._new_file(f"manifest-{uuid4().hex}", pending)
         generation = 1 if self.manifest is None else self.manifest.generation + 1
         trained = self._store_trained(snapshot.trained, pending)
         parts = tuple(self._store_part(part, pending) for part in snapshot.parts)
-        recall = None if snapshot.recall is None else snapshot.recall.as_words()
-        manifest = Manifest(generation, settings, kind, next_id, trained, parts, recall)
+        manifest = Manifest(generation, config, kind, next_id, trained, parts, snapshot.recall)
         pending.text = manifest.text()
-        refuse_unreadable(pending.text, self.directory)
+        manifest = readable(pending.text, self.directory)
         write_new(new_manifest, [pending.text])
         sync()
         # Again: the lock file may be gone, and this process may be one that a signal handler forked.
         self._refuse_without_lock()
         pending.manifest = manifest
+        self._confirmed = False
         replace_file(self.directory / MANIFEST, new_manifest)
         self._accept(pending)
-        self._opened[trained.file] = snapshot.trained  # parts know by it that they go together
         try:
             sync()
         except OSError as error:
             reason = f"generation {generation} is there, but the disk did not confirm it: {error.strerror}"
             raise NotDurableError(error.errno, reason, str(self.directory)) from error
+        self._confirmed = True
+        return manifest
 
     def _new_file(self, name: str, pending: Pending) -> Path:
         """Where to write a file that goes if the commit fails."""
@@ -235,6 +301,7 @@ class Store:
         return pending.written[-1]
 
     def _accept(self, pending: Pending) -> None:
+        self._read, self._committer = None, pending.thread
         self.manifest, self._disk, self._pending = pending.manifest, pending.disk, None
 
     @contextlib.contextmanager
@@ -249,14 +316,14 @@ class Store:
 
     @contextlib.contextmanager
     def telling_what_is_there(self) -> Iterator[None]:
-        """An exception that comes after a commit took place says so."""
-        before = self.manifest
+        """An exception that comes after a commit of this thread took place says so."""
+        before, thread = self.manifest, threading.get_ident()
         try:
             yield
         except BaseException as error:
-            if self._pending is not None:
+            if self._pending is not None and self._pending.thread == thread:
                 add_note(error, f"whether {self.directory} was committed is not known: open it to see")
-            elif self.manifest is not before and self.manifest is not None:
+            elif self.manifest is not None and self.manifest is not before and self._committer == thread:
                 generation = self.manifest.generation
                 add_note(error, f"generation {generation} of {self.directory} was committed before")
             raise
@@ -275,25 +342,19 @@ class Store:
                 remove_if_there(path)
         self._pending = None
 
-    def _reopened(self) -> Snapshot | None:
-        """The generation on disk; None if it cannot be opened now, for want of descriptors or memory."""
-        if self.manifest is None:
-            return None
+    def _reopened(self, manifest: Manifest) -> Snapshot | None:
+        """A generation from its files; None if it cannot be opened now, for want of descriptors or memory."""
         try:
-            return self._snapshot(self.manifest)
+            return self.snapshot_of(manifest)
         except OSError as error:
             logger.warning("%s: is used from memory, not from its files: %s", self.directory, error)
             return None
-
-    def check(self, manifest: Manifest) -> None:
-        """A FormatError unless all files of a generation are there, with their sizes and headers."""
-        self._snapshot(manifest)
 
     def verify(self, manifest: Manifest) -> None:
         """Read every file of a generation again, and compare all of it with its checksums."""
         read_manifest(self.directory)
         try:
-            snapshot = Store(self.directory)._snapshot(manifest)
+            snapshot = Store(self.directory).snapshot_of(manifest)
         except FileNotFoundError as error:
             raise FormatError(f"{error.filename}: is missing") from error
         for part in snapshot.parts:
@@ -336,6 +397,7 @@ class Store:
         if entry is None:
             entry = write_trained(self._new_file(new_name("trained"), pending), trained)
         pending.disk.trained[trained] = entry
+        self._opened[entry.file] = trained  # parts know by it that they go together
         return entry
 
     def _store_part(self, part: Part, pending: Pending) -> StoredPart:
@@ -364,10 +426,26 @@ class Store:
         new.live[name] = stored
         return StoredPart(entry, part.count, stored[1], known)
 
-    def _snapshot(self, manifest: Manifest) -> Snapshot:
+    def _stored_part(self, part: Part) -> StoredPart | None:
+        """A part whose files are all there."""
+        name = part.segment.name
+        entry, attributes = self._disk.segments.get(name), self._disk.attributes.get(name)
+        mask, live = self._disk.live.get(name, (None, None))
+        if entry is None or mask is not part.live or (attributes is None) != (part.segment.attributes is None):
+            return None
+        return StoredPart(entry, part.count, live, attributes)
+
+    def snapshot_of(self, manifest: Manifest) -> Snapshot:
+        """Open all files of a generation; a FormatError unless they are there, with their sizes and headers."""
         disk = OnDisk()
         trained = self._once(manifest.trained, lambda entry: read_trained(self.directory, entry))
         disk.trained[trained] = manifest.trained
+        config = manifest.config
+        if (config.metric, config.keep) != (trained.metric, trained.keep):
+            raise FormatError(
+                f"{self.directory / MANIFEST}: {config.metric}, {config.keep};"
+                f" trained for {trained.metric}, {trained.keep}"
+            )
         parts = tuple(self._part(part, trained, disk) for part in manifest.parts)
         for part in parts:
             if (part.segment.names is not None) != (manifest.kind == "str"):
@@ -376,7 +454,7 @@ class Store:
                 )
         self._disk = disk
         self.maps.add(self.directory / name for name in manifest.files)
-        recall = None if manifest.recall is None else RecallCurve.of_words(manifest.recall)
+        recall = manifest.recall
         if recall is not None and recall.probes[-1] != len(trained.partition):
             raise FormatError(
                 f"{self.directory}: recall of {recall.probes[-1]} lists, not {len(trained.partition)}"
@@ -398,13 +476,17 @@ class Store:
             if stored.count != len(segment):
                 raise FormatError(f"{self.directory}: {stored.count} of {len(segment)} rows are there")
             return Part.whole(segment)
-        tensors = Tensors(self.directory, stored.live)
-        live = tensors.shaped("words", "U32", (segment.blocks.count,))
-        tensors.check("words", tensors.metadata.get("check"))
-        part = Part(segment, stored.count, live)
-        if part.only(segment.every_row).count != stored.count:
-            raise FormatError(f"{tensors.path}: other than {stored.count} rows are there")
-        disk.live[stored.name] = (live, stored.live)
+
+        def read_live(entry: FileEntry) -> Part:
+            tensors = Tensors(self.directory, entry)
+            live = tensors.shaped("words", "U32", (segment.blocks.count,))
+            tensors.check("words", tensors.metadata.get("check"))
+            return Part(segment, Part(segment, 0, live).only(segment.every_row).count, live)
+
+        part: Part = self._once(stored.live, read_live)
+        if part.live is None or part.count != stored.count or part.segment is not segment:
+            raise FormatError(f"{self.directory / stored.live.file}: other than {stored.count} rows are there")
+        disk.live[stored.name] = (part.live, stored.live)
         return part
 
     def _once(self, entry: FileEntry, read: Callable[[FileEntry], Any]) -> Any:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.io.arrays import Float32Array, FloatArray, Ids, as_vectors
 from pcpq.io.streams import Sample
-from pcpq.search.execute import ask
+from pcpq.search.queries import prepare_queries
 from pcpq.search.recall_curve import FEW, RESULTS
 from pcpq.segment.trained import Trained
 from pcpq.util.batches import slices
@@ -130,12 +131,20 @@ class Truth:
         return found
 
 
+class FoundRows(NamedTuple):
+    """Rows that may be exact answers: the query, the score and the number of each."""
+
+    query: Places
+    scores: Float32Array
+    numbers: Ids
+
+
 class ExactAnswers:
     """The best rows for some queries among all that it is shown, batch by batch."""
 
     def __init__(self, trained: Trained, queries: TuningQueries) -> None:
         self.trained, self.queries = trained, queries
-        self.asked = self._around(ask(trained, queries.vectors).rows)
+        self.asked = self._around(prepare_queries(trained, queries.vectors).rows)
         self.least = np.full((len(self.asked), 1), -np.inf, np.float32)  # what a row must exceed
         # Of every row that may be among the best: its query, its score and its number.
         self._query = np.empty(0, np.intp)
@@ -192,6 +201,22 @@ class ExactAnswers:
         last = np.flatnonzero(np.diff(self._query, append=-1))
         full = np.bincount(self._query, minlength=len(self.asked)) == TRUE_ROWS
         self.least[full, 0] = self._scores[last][full[self._query[last]]]
+
+    def found(self) -> FoundRows:
+        """The best rows of every query so far."""
+        self._settle()
+        return FoundRows(self._query, self._scores, self._numbers)
+
+    @classmethod
+    def merged(cls, trained: Trained, queries: TuningQueries, found: Sequence[FoundRows]) -> ExactAnswers:
+        """The best rows of what several have found."""
+        exact = cls(trained, queries)
+        query, scores, numbers = (np.concatenate(column) for column in zip(*found, strict=True))
+        # Which of equal rows comes first does not depend on which were found first.
+        order = np.argsort(numbers, kind="stable")
+        exact._query, exact._scores, exact._numbers = query[order], scores[order], numbers[order]
+        exact._settle()
+        return exact
 
     def truth(self) -> Truth:
         """The best rows of every query."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pcpq import _core
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.io.ids import integer_ids
-from pcpq.search.execute import ask
+from pcpq.search.queries import prepare_queries
 from pcpq.search.recall_curve import (
     CANDIDATES,
     MOST_CANDIDATES,
@@ -24,7 +24,8 @@ from pcpq.search.recall_curve import (
     judged_for,
     probes_to_measure,
 )
-from pcpq.search.snapshot import Part, Snapshot
+from pcpq.search.snapshot import Snapshot
+from pcpq.segment.part import Part
 from pcpq.segment.segment import Segment
 from pcpq.segment.trained import Trained
 from pcpq.tuning.ground_truth import (
@@ -137,7 +138,7 @@ def look_for(
     threads: int,
 ) -> Looked:
     """What some queries find of their exact answers."""
-    asked = ask(snapshot.trained, queries.vectors).rows
+    asked = prepare_queries(snapshot.trained, queries.vectors).rows
     order = probing_order(snapshot.trained, asked)
     parts = [Candidates.of(part, queries, asked, order, threads) for part in snapshot.parts if part.count]
     starts = np.cumsum([0, *(part.ids.shape[1] for part in parts)])[:-1]
@@ -189,7 +190,7 @@ def stored_queries(snapshot: Snapshot, generator: np.random.Generator) -> Tuning
     shares = np.array([part.count for part in snapshot.parts]) / len(snapshot)
     vectors, own = [], []
     for part, count in zip(snapshot.parts, generator.multinomial(QUERIES, shares), strict=True):
-        rows = np.sort(generator.permutation(part.rows_there())[:count])
+        rows = np.sort(generator.permutation(part.rows_left())[:count])
         vectors.append(part.segment.vectors(rows))
         own.append(part.segment.checked_ids[rows])
     unit = np.float32(snapshot.trained.unit)
@@ -202,7 +203,7 @@ def stored_answers(snapshot: Snapshot, queries: TuningQueries) -> Truth:
         raise ValueError(KEPT_NOTHING)
     exact = ExactAnswers(snapshot.trained, queries)
     for part in snapshot.parts:
-        rows = part.rows_there()
+        rows = part.rows_left()
         rows = rows[np.argsort(part.segment.checked_ids[rows])]
         for some in slices(len(rows), ROWS_TOGETHER):
             exact.compare(part.segment.vectors(rows[some]), part.segment.ids[rows[some]])

@@ -50,6 +50,10 @@ def _leave_writing_to_parent() -> None:
         os.close(being_written.pop())
 
 
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_writing_to_parent)
+
+
 def replace_file(path: Path, new: Path) -> None:
     """Put a file that is on disk in another's place."""
     patiently(lambda: os.replace(new, path))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from pcpq.integrations.ray.candidates import Candidates
 from pcpq.io.arrays import Ids
+from pcpq.search.top_k import top_k
 from pcpq.segment.segment import Scores
 
 
@@ -26,7 +27,7 @@ def judged_best(parts: Sequence[Candidates], k: int, rerank: int) -> tuple[Score
         some_ids[there] = np.where(judged, part.ids, -1)
         scores.append(some_scores)
         ids.append(some_ids)
-    return best_by_score(np.concatenate(scores, axis=1), np.concatenate(ids, axis=1), k)
+    return top_k(np.concatenate(scores, axis=1), np.concatenate(ids, axis=1), k)
 
 
 def judged_of_each(parts: Sequence[Candidates], rerank: int) -> list[NDArray[np.intp]]:
@@ -41,19 +42,3 @@ def judged_of_each(parts: Sequence[Candidates], rerank: int) -> list[NDArray[np.
     # Those too many are equal to the last one, and of its slice.
     limits[last % len(parts), np.arange(len(last))] -= limits.sum(axis=0) - rerank
     return list(limits)
-
-
-def best_by_score(scores: Scores, ids: Ids, k: int) -> tuple[Scores, Ids]:
-    """(n, k) the best in order, ties to the lower id; -1 and -inf where there are fewer."""
-    count = scores.shape[1]
-    if count < k:
-        scores = np.pad(scores, ((0, 0), (0, k - count)), constant_values=-np.inf)
-        ids = np.pad(ids, ((0, 0), (0, k - count)), constant_values=-1)
-    order = np.argsort(-scores, axis=1, kind="stable")
-    ranked = np.take_along_axis(scores, order, axis=1)
-    # Ties are rare: only queries that have some among the first are sorted by ids too.
-    tied: NDArray[np.bool_] = (ranked[:, :k] == np.roll(ranked, -1, axis=1)[:, :k]).any(axis=1)
-    if tied.any():
-        order[tied] = np.lexsort((ids[tied], ids[tied] < 0, -scores[tied]), axis=1)
-    order = order[:, :k]
-    return np.take_along_axis(scores, order, axis=1), np.take_along_axis(ids, order, axis=1)

@@ -16,8 +16,8 @@ import ray
 from numpy.typing import NDArray
 
 from pcpq.building import learn, open_index
-from pcpq.index import Index, Progress
-from pcpq.integrations.ray.encoding import Encoded, Found, batch_rows, encode_part, joined_answers
+from pcpq.index import Index, state_of
+from pcpq.integrations.ray.encoding import Encoded, batch_rows, encode_part
 from pcpq.integrations.ray.merging import (
     Written,
     finish,
@@ -32,14 +32,16 @@ from pcpq.integrations.ray.sources import Source, source_of, values_of
 from pcpq.integrations.ray.tasks import in_order, run
 from pcpq.io.arrays import FloatArray, Ids
 from pcpq.search.recall_curve import FEW, RecallCurve
-from pcpq.search.snapshot import Part, Snapshot
+from pcpq.search.snapshot import Snapshot
 from pcpq.segment.attributes import arrow
 from pcpq.segment.ids import NewIds, new_ids
+from pcpq.segment.part import Part
 from pcpq.segment.segment import Segment
 from pcpq.segment.trained import Trained
+from pcpq.store.changes import sorted_attributes
 from pcpq.store.serialization import read_segment
-from pcpq.store.state import known_attributes
-from pcpq.store.store import Store
+from pcpq.store.state import Progress
+from pcpq.store.store import Contents, Store
 from pcpq.store.tensors import FileEntry
 from pcpq.tuning.ground_truth import ExactAnswers, TuningQueries
 from pcpq.tuning.measure import measure
@@ -85,28 +87,34 @@ def build(
     progress: Progress | None = None,
     **parameters: Any,
 ) -> Index:
-    """Make an index of vectors in files or in a dataset, on all nodes of the cluster that Ray is connected to.
+    """Build an index from files or a dataset on all nodes of the connected Ray cluster.
 
-    The directory holds what `pcpq.build` of the same vectors in one array, and `save`, would write, byte for
-    byte, but for the names of files. An index that is there already is replaced, whole or not at all.
+    The directory contains the same bytes as `pcpq.build` of the same vectors in one array and `save` would
+    write, except for file names. An existing index is replaced atomically.
 
     Parameters
     ----------
-    vectors : a path, a glob, an address that fsspec reads, or a list of them: .npy and .parquet files from
-        anywhere, all other formats from paths that every node has; or a Ray Data dataset
-    path : the directory, which every node must see under this path
-    ids : (n,) int or str; None: those of `id_column`, or else counted up from 0
-    column, id_column : of vectors and ids in tables; None: the only column of vectors, and no ids
-    attributes : a table with a row a vector, or names of columns that are read from where vectors are
-    metric, queries, bytes_per_vector, progress : as in pcpq.build
-    like : the directory of an index whose lists and codes are taken, instead of a metric and of learning any:
-        indexes in several directories can then be searched as one (ShardedIndex)
-    first_id : that ids which nobody gave are counted up from
-    threads : that the process which called trains and measures with; tasks of others have one each
-    task_bytes : what a task holds of rows, about
-    parameters : those of Index
+    vectors : a path, a glob, an fsspec URL, or a list of them; or a Ray Data dataset. URLs can be .npy and
+        .parquet files; all other formats need paths that every node sees
+    path : the directory of the index, which every node must see under the same path
+    ids : (n,) int or str; None: the values of `id_column`, or counted from first_id
+    column : column of vectors in tables; None: the only column of vectors
+    id_column : column of ids in tables; None: no ids
+    attributes : a table with one row per vector, or names of columns that are read with the vectors
+    metric : "dot", "cosine" or "euclidean"
+    queries : (m, d) floats, a sample of queries with which recall is measured; None: vectors held back
+    bytes_per_vector : memory budget, from which quantizer and keep are chosen
+    progress : called as progress(done, total) with numbers of vectors; total is None if it is unknown
+    like : directory of an index whose lists and codebooks are used, instead of a metric and of training.
+        Indexes in several directories can then be searched as one (ShardedIndex)
+    first_id : first id if no ids are given
+    threads : number of threads of the calling process, for training and measuring; each task has one
+    task_bytes : approximate number of bytes of rows per task
+    parameters : quantizer, n_lists, rotation, codebooks, keep and seed, as in pcpq.build
 
-    Returns the index, opened for reading.
+    Returns
+    -------
+    index : a pcpq.Index, open for reading
     """
     directory = Path(path).absolute()
     source = source_of(vectors, column)
@@ -148,7 +156,7 @@ class Build:
         """Learn, encode, merge, measure, commit."""
         n = len(self.source)
         index, asked = learned(GatheredStream(n, self.source.dimensions, self._gather))
-        known_before = index._fitted().snapshot
+        known_before = state_of(index).snapshot
         trained = known_before.trained
         if trained.dimensions != self.source.dimensions:
             raise ValueError(
@@ -158,7 +166,7 @@ class Build:
             given.numbers[0] == 0 and given.numbers[-1] == n - 1 and bool((np.diff(given.numbers) == 1).all())
         )
         numbers = None if counted else given.numbers
-        known = None if attributes is None else known_attributes(Snapshot(trained), attributes, given.numbers)
+        known = None if attributes is None else sorted_attributes(attributes, given.numbers)
         encoded, exact = self._encode(trained, asked if len(asked) else None, numbers)
         segment, entry = self._merge(trained, encoded, given)
         segment = replace(segment, attributes=known)
@@ -167,7 +175,7 @@ class Build:
             snapshot = replace(snapshot, recall=self._measure(snapshot, asked, exact, given))
         self.store.adopt(segment.name, entry)
         next_id = int(given.numbers.max()) + 1
-        self.store.commit(snapshot, index._settings(), given.kind, next_id, reopen=False)
+        self.store.commit(lambda: Contents(snapshot, given.kind, next_id), index.config)
         self.store.tidy()
 
     def _gather(self, numbers: NDArray[np.intp] | None) -> FloatArray:
@@ -224,8 +232,8 @@ class Build:
         with closing(run(tasks)) as results:
             for number, part in results:
                 if asked is not None and part.found is not None:
-                    before = [] if exact is None else [Found(exact._query, exact._scores, exact._numbers)]
-                    exact = joined_answers(trained, asked, [*before, part.found])
+                    before = [] if exact is None else [exact.found()]
+                    exact = ExactAnswers.merged(trained, asked, [*before, part.found])
                 parts[number] = replace(part, found=None)
                 done += pieces[number].stop - pieces[number].start
                 if self.progress is not None:
@@ -302,7 +310,7 @@ def learned_from(like: Any, queries: Any, bytes_per_vector: Any, parameters: dic
         )
     index = open_index(like)
     nobody = TuningQueries(
-        np.empty((0, index._fitted().snapshot.trained.dimensions)), np.empty(0, np.int64), "given"
+        np.empty((0, state_of(index).snapshot.trained.dimensions)), np.empty(0, np.int64), "given"
     )
     return lambda stream: (index, nobody)
 

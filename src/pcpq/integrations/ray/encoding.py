@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.integrations.ray.sources import Source
-from pcpq.io.arrays import Float32Array, Ids
+from pcpq.io.arrays import Ids
 from pcpq.segment.encoded_rows import Rows, RowsBuilder
 from pcpq.segment.list_statistics import Spread
 from pcpq.segment.trained import Trained
 from pcpq.store.store import new_name
 from pcpq.store.tensors import FileEntry, Tensors, write_tensors
-from pcpq.tuning.ground_truth import ExactAnswers, TuningQueries
+from pcpq.tuning.ground_truth import ExactAnswers, FoundRows, TuningQueries
 from pcpq.util.batches import encoding_batches
 
 # Threads for which a build in one process has the largest batches; their size must be the same here, since sums
@@ -31,14 +30,6 @@ def batch_rows(dimensions: int) -> int:
     return int(encoding_batches(MORE_THAN_A_BATCH, dimensions, FEW_THREADS)[0].stop)
 
 
-class Found(NamedTuple):
-    """Rows that may be exact answers: query, score and number of each."""
-
-    query: NDArray[np.intp]
-    scores: Float32Array
-    numbers: Ids
-
-
 @dataclass(frozen=True)
 class Encoded:
     """A file of rows, and what is known of them."""
@@ -47,7 +38,7 @@ class Encoded:
     counts: NDArray[np.uint32]  # (L,) rows of each list
     reach: float
     residuals: tuple[float, ...]  # of each batch: sums are added up in the order of batches
-    found: Found | None
+    found: FoundRows | None
 
 
 def encode_part(
@@ -78,13 +69,7 @@ def encode_part(
     counts = np.bincount(encoded.lists, minlength=len(trained.partition)).astype(np.uint32)
     arrays = encoded.columns() | sums.arrays() | {"counts": counts}
     entry = write_tensors(directory / new_name("segment"), arrays, {})
-    return Encoded(entry, counts, spread.reach, tuple(sums.residuals), None if exact is None else best(exact))
-
-
-def best(exact: ExactAnswers) -> Found:
-    """The best rows of every query."""
-    exact._settle()
-    return Found(exact._query, exact._scores, exact._numbers)
+    return Encoded(entry, counts, spread.reach, tuple(sums.residuals), None if exact is None else exact.found())
 
 
 class BatchSums:
@@ -129,14 +114,3 @@ class PartFile:
         owners = self._tensors["sum_lists"]
         low, high = np.searchsorted(owners, [lists.start, lists.stop])
         np.add.at(totals, owners[low:high] - lists.start, self._tensors["sums"][low:high])
-
-
-def joined_answers(trained: Trained, asked: TuningQueries, found: Sequence[Found]) -> ExactAnswers:
-    """The best of what several looked at."""
-    exact = ExactAnswers(trained, asked)
-    query, scores, numbers = (np.concatenate(column) for column in zip(*found, strict=True))
-    # Whoever comes first among equals does not depend on who was asked first.
-    order = np.argsort(numbers, kind="stable")
-    exact._query, exact._scores, exact._numbers = query[order], scores[order], numbers[order]
-    exact._settle()
-    return exact

@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from pcpq.integrations.ray.slices import SlicedPart, bounds_of, sliced
 from pcpq.integrations.ray.wire import cut, from_pieces
 from pcpq.io.arrays import Float32Array, Ids
-from pcpq.io.ids import as_words, is_id
-from pcpq.search.filters import Bitmap
+from pcpq.io.ids import is_id
+from pcpq.search.filters import allowed_rows, as_bitmap
 from pcpq.search.recall_curve import RecallCurve
 from pcpq.search.reconstruct import attributes_of, vectors_of
-from pcpq.search.snapshot import Snapshot, best_of
+from pcpq.search.snapshot import Snapshot
 from pcpq.search.statistics import statistics
+from pcpq.search.top_k import best_of
 from pcpq.search.where import WhereLimits
 from pcpq.segment.segment import Allowed
 from pcpq.segment.trained import Trained
@@ -51,8 +52,8 @@ class Filter(NamedTuple):
     limits: WhereLimits | None = None
 
 
-class Request(NamedTuple):
-    """What queries ask for."""
+class ShardRequest(NamedTuple):
+    """What a shard is asked for."""
 
     k: int
     probes: int
@@ -112,7 +113,7 @@ class Shard:
             if known is not None:
                 return self._described(known)
             try:
-                snapshot = self.store._snapshot(manifest)
+                snapshot = self.store.snapshot_of(manifest)
             except FileNotFoundError as error:
                 raise GenerationGoneError(
                     f"{error.filename} is gone, and with it {key_of(manifest)}"
@@ -138,7 +139,7 @@ class Shard:
         """How many rows of every part a filter leaves here."""
         return tuple(some.count for some in self._allowed(self._held(key), wanted))
 
-    def candidates(self, key: Key, request: Request, *pieces: Float32Array) -> Any:
+    def candidates(self, key: Key, request: ShardRequest, *pieces: Float32Array) -> Any:
         """For every part, what searches of the whole may judge: Candidates, as the wire has them."""
         held, queries = self._held(key), from_pieces(pieces)
         allowed = self._allowed(held, request.wanted)
@@ -149,7 +150,7 @@ class Shard:
             ]
         return cut(found, request.pieces)
 
-    def answers(self, key: Key, request: Request, *pieces: Float32Array) -> Any:
+    def answers(self, key: Key, request: ShardRequest, *pieces: Float32Array) -> Any:
         """The best of all parts, scores and ids; right for the whole where this shard is all of it."""
         held, queries = self._held(key), from_pieces(pieces)
         k, probes, allowed = request.k, request.probes, self._allowed(held, request.wanted)
@@ -158,7 +159,9 @@ class Shard:
             for part, rerank, some in zip(held.parts, request.reranks, allowed, strict=True):
                 if some.count:
                     own_k = min(k, some.count)
-                    scores, rows = part.segment.search(queries, own_k, probes, rerank, some, self.threads)
+                    scores, rows = part.segment.search(
+                        queries, k=own_k, probes=probes, rerank=rerank, allowed=some, threads=self.threads
+                    )
                     there = rows >= 0
                     if part.segment.guard is not None:
                         part.segment.guard.judged(rows[there])
@@ -208,42 +211,11 @@ class Shard:
             return tuple(part.everything for part in held.parts)
         known = held.filters.get(wanted.key)
         if known is None:
-            only, refused = ray.get(wanted.content[0])
-            known = tuple(self._filtered(held, only, refused, wanted))
+            only, exclude = (as_bitmap(ids) for ids in ray.get(wanted.content[0]))
+            where, limits, snapshot = wanted.where, wanted.limits, held.snapshot
+            condition = None if where is None else lambda rows: snapshot.matching(where, rows, limits)
+            known = allowed_rows(held.parts, only, exclude, condition)
             held.filters[wanted.key] = known
             if len(held.filters) > MOST_FILTERS:
                 held.filters.popitem(last=False)
         return known
-
-    def _filtered(self, held: Loaded, only: Any, refused: Any, wanted: Filter) -> list[Allowed]:
-        """What filters leave, and of that, what a condition holds for: it sees rows of this shard only."""
-        masks = []
-        for number, part in enumerate(held.parts):
-            mask = part.live
-            if only is not None:
-                mask = mask & self._mask(held, number, only)
-            if refused is not None:
-                mask = mask & ~self._mask(held, number, refused)
-            masks.append(mask)
-        if wanted.where is not None:
-            rows = [part.rows_of_whole(mask) for part, mask in zip(held.parts, masks, strict=True)]
-            matching = held.snapshot.matching(wanted.where, rows, wanted.limits)
-            masks = [part.within(some) for part, some in zip(held.parts, matching, strict=True)]
-        return [part.only(mask) for part, mask in zip(held.parts, masks, strict=True)]
-
-    def _mask(self, held: Loaded, number: int, ids: NDArray[Any]) -> NDArray[np.uint32]:
-        """The rows of a part that have one of these ids, as far as they are here."""
-        part, whole = held.parts[number], held.snapshot.parts[number].segment
-        if whole.names is not None:
-            rows = whole.find_words(as_words(ids) if ids.size else [])
-            return part.within(rows[rows >= 0])
-        if ids.size and ids.dtype.kind not in "iu":
-            raise ValueError("a filter by str does not suit an index whose ids are int")
-        return part.having(ids)
-
-
-def filter_ids(given: Any) -> Any:
-    """Ids of a filter as they are sent."""
-    if given is None:
-        return None
-    return given.ids if isinstance(given, Bitmap) else Bitmap(given).ids

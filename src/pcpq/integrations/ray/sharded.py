@@ -21,17 +21,16 @@ from pcpq.integrations.ray.shard import (
     Filter,
     GenerationGoneError,
     Shard,
-    filter_ids,
     key_of,
 )
 from pcpq.integrations.ray.view import Directory, Patience, View
 from pcpq.integrations.ray.writing import Writers
 from pcpq.io.arrays import Float32Array
-from pcpq.search.execute import as_returned, ask, find
-from pcpq.search.filters import Bitmap
-from pcpq.search.plan import plan_for, range_bound, range_probes
-from pcpq.search.range import find_range
-from pcpq.search.recall_curve import FEW, check_target
+from pcpq.search.execute import search
+from pcpq.search.filters import as_bitmap
+from pcpq.search.range import range_bound, search_range
+from pcpq.search.recall_curve import FEW
+from pcpq.search.request import SearchRequest
 from pcpq.search.result import Result
 from pcpq.search.where import WhereLimits
 from pcpq.util.validation import whole_number
@@ -45,7 +44,7 @@ Found = TypeVar("Found")
 
 
 class PartialResult(NamedTuple):
-    """An answer from the shards that are left, and which are not among them."""
+    """A Result from the shards that answered. `missing` names the shards that did not."""
 
     scores: Float32Array
     ids: NDArray[Any]
@@ -53,9 +52,9 @@ class PartialResult(NamedTuple):
 
 
 class ShardedIndex:
-    """An index whose lists are spread over actors; answers are those of `pcpq.open` of the same directory.
+    """An index whose lists are distributed over Ray actors, with the results of `pcpq.open`.
 
-    Any number of threads may search. A handle that is sent to another process searches with the same actors.
+    Any number of threads can search. The object can be sent to other processes, which use the same actors.
     """
 
     def __init__(self, directories: Sequence[Directory], patience: Patience, options: dict[str, Any]) -> None:
@@ -82,17 +81,18 @@ class ShardedIndex:
         patience: float = 30.0,
         options: dict[str, Any] | None = None,
     ) -> ShardedIndex:
-        """Start actors on the nodes of the cluster and let each open its lists.
+        """Start actors on the nodes of the cluster, each of which opens its lists.
 
         Parameters
         ----------
-        path : the directory of an index, which all nodes see; or several directories that were trained
-            together, which are searched as one index
-        shards : parts of every directory, by lists; None: one a node, or one a directory if there are several
-        replicas : actors of every shard, on different nodes as far as there are any
-        threads, num_cpus : of every actor
-        patience : seconds for which a shard that does not answer is asked again, before that is an error
-        options : for `Shard.options` of Ray, such as resources
+        path : the directory of an index, which all nodes see; or several directories that were built with
+            `like`, which are searched as one index
+        shards : number of shards per directory, each a range of lists; None: one per node, or one per directory
+            if there are several
+        replicas : number of actors per shard, on different nodes if possible
+        threads, num_cpus : threads and CPUs of each actor
+        patience : seconds during which a shard that does not answer is asked again, before it is an error
+        options : options of the Ray actors, such as resources
         """
         paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
         nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0)]
@@ -140,12 +140,12 @@ class ShardedIndex:
 
     @property
     def metric(self) -> str:
-        """As that of Index."""
+        """The metric: "dot", "cosine" or "euclidean"."""
         return self._fitted().trained.metric
 
     @property
     def generation(self) -> tuple[int, ...]:
-        """That searches see now, of every directory."""
+        """The generation of each directory that searches see now."""
         return tuple(key[0] for key in self._fitted().keys)
 
     def search(
@@ -162,28 +162,24 @@ class ShardedIndex:
         where_limits: WhereLimits | None = None,
         partial: bool = False,
     ) -> Any:
-        """The k best vectors for each query, as Index.search has them.
+        """Find the k best vectors for each query. Parameters and results are those of Index.search.
 
-        Every shard evaluates a condition on its own rows, within `where_limits`. Unless `partial`, a shard that
-        is gone is a ShardLostError; if so, the answer is a PartialResult from the others that names it.
+        Every shard evaluates the condition (`where`) on its own rows, within `where_limits`. If a shard is
+        lost, a ShardLostError is raised; with `partial`, a PartialResult from the other shards is returned.
         """
-        single = np.ndim(queries) == 1
-        check_target(target_recall, probes)
-        wanted = self._filter(filter, exclude, where, where_limits)
+        request = SearchRequest(
+            k, target_recall, probes, rerank, as_bitmap(filter), as_bitmap(exclude), where, where_limits
+        )
+        request.check()
+        wanted = self._filter(request)
 
-        def search(view: View) -> Any:
+        def search_view(view: View) -> Result:
             if target_recall is not None and view.recall is None and len(view) > FEW:
-                seed = view.descriptions[0].manifest.settings.get("seed", 0)
-                view.recall = view.ask_one(0, "measure", None, None, seed)
-            asked = ask(view.trained, queries)
-            allowed = view.allowed(wanted, partial)
-            plan = plan_for(view, k, probes, rerank, target_recall, allowed, wanted is not None, None)
-            searching: Any = view.searching(wanted, partial)
-            scores, numbers = find(searching, asked, plan)
-            found = Result(as_returned(view.trained, scores, asked.unit), view.words(numbers))
-            return Result(found.scores[0], found.ids[0]) if single else found
+                view.measure()
+            found = search(view.filtered(wanted, partial), queries, request)
+            return Result(found.scores, view.words(found.ids))
 
-        return self._told(search, partial)
+        return self._told(search_view, partial)
 
     def search_range(
         self,
@@ -197,33 +193,32 @@ class ShardedIndex:
         where: str | None = None,
         where_limits: WhereLimits | None = None,
     ) -> tuple[NDArray[np.int64], Float32Array, NDArray[Any]]:
-        """All vectors in a range, as Index.search_range has them."""
+        """Find all vectors in a range. Parameters and results are those of Index.search_range."""
         bound = range_bound(self.metric, min_score, max_distance)
-        wanted = self._filter(filter, exclude, where, where_limits)
+        only, refused = as_bitmap(filter), as_bitmap(exclude)
+        request = SearchRequest(
+            k=1, probes=probes, filter=only, exclude=refused, where=where, where_limits=where_limits
+        )
+        wanted = self._filter(request)
 
-        def search(view: View) -> Any:
-            asked = ask(view.trained, queries)
-            allowed, lists = view.allowed(wanted, False), range_probes(view, probes)
-            plan = plan_for(view, 1, lists, None, None, allowed, wanted is not None, None)
-            searching: Any = view.searching(wanted, False)
-            least = bound / (view.trained.unit * asked.unit)
-            limits, scores, numbers = find_range(searching, asked, plan, least)
-            return limits, as_returned(view.trained, scores, asked.unit), view.words(numbers)
+        def search_view(view: View) -> Any:
+            limits, scores, numbers = search_range(view.filtered(wanted, False), queries, request, bound)
+            return limits, scores, view.words(numbers)
 
-        found: tuple[NDArray[np.int64], Float32Array, NDArray[Any]] = self._on_one_generation(search)
+        found: tuple[NDArray[np.int64], Float32Array, NDArray[Any]] = self._on_one_generation(search_view)
         return found
 
     def reconstruct(self, ids: Any) -> Float32Array:
-        """As Index.reconstruct; of an index in one directory."""
+        """Return the (n, d) float32 vectors of n ids. Only for an index in one directory."""
         found: Float32Array = self._ask_all("vectors", ids)
         return found
 
     def get(self, ids: Any) -> Any:
-        """As Index.get; of an index in one directory."""
+        """Return the attributes of ids as an Arrow table. Only for an index in one directory."""
         return self._ask_all("attributes", ids)
 
     def stats(self) -> list[dict[str, Any]]:
-        """As Index.stats, of every directory."""
+        """Return the statistics of Index.stats for each directory."""
         found: list[dict[str, Any]] = self._on_one_generation(
             lambda view: [view.ask_one(place, "statistics") for place in range(len(self._directories))]
         )
@@ -241,24 +236,24 @@ class ShardedIndex:
         return found
 
     def add(self, vectors: Any, ids: Any = None, *, attributes: Any = None) -> NDArray[Any]:
-        """As Index.add; found, and lasting, after `commit`."""
+        """Add vectors with new ids. They are visible and stored after `commit`."""
         return self._writers.add(vectors, ids, attributes)
 
     def upsert(self, vectors: Any, ids: Any, *, attributes: Any = None) -> NDArray[Any]:
-        """As Index.upsert; found, and lasting, after `commit`."""
+        """Replace vectors with the same ids and add the others. Visible and stored after `commit`."""
         return self._writers.upsert(vectors, ids, attributes)
 
     def remove(self, ids: Any) -> int:
-        """As Index.remove; gone after `commit`."""
+        """Delete vectors by their ids. They are gone after `commit`."""
         return self._writers.remove(ids)
 
     def commit(self) -> None:
-        """Make changes last, and let searches see them; every directory has its own commit."""
+        """Store changes and make them visible to searches. Each directory has its own commit."""
         self._writers.commit()
         self.refresh()
 
     def refresh(self) -> bool:
-        """Go on to the newest generation on disk; whether there was one. Searches go on meanwhile."""
+        """Switch to the newest commit on disk while searches continue; returns whether there was one."""
         with self._refreshing:
             before = self._fitted()
             after = self._newest()
@@ -270,7 +265,7 @@ class ShardedIndex:
         return True
 
     def close(self) -> None:
-        """Let the actors go, unless they are somebody else's; what was not committed is gone."""
+        """Stop the actors that this object started. Changes that were not committed are lost."""
         self._writers.close()
         if self._view is not None and self._owner:
             for directory in self._directories:
@@ -323,15 +318,16 @@ class ShardedIndex:
             raise ValueError(f"{len(self._directories)} directories; open one of them to ask for its {method}")
         return self._on_one_generation(lambda view: view.ask_one(0, method, *arguments))
 
-    def _filter(self, only: Any, refused: Any, where: str | None, limits: WhereLimits | None) -> Filter | None:
+    def _filter(self, request: SearchRequest) -> Filter | None:
         """What is sent to shards; that of a Bitmap once."""
-        if only is None and refused is None and where is None:
+        only, refused = request.filter, request.exclude
+        if not request.filtered:
             return None
-        content = (filter_ids(only), filter_ids(refused))
-        kept = isinstance(only, Bitmap) and refused is None and where is None
+        kept = only is not None and refused is None and request.where is None
         if kept and id(only) in self._filters and self._filters[id(only)][0] is only:
             return self._filters[id(only)][1]
-        made = Filter(uuid4().hex, [ray.put(content)], where, limits)
+        content = (None if only is None else only.ids, None if refused is None else refused.ids)
+        made = Filter(uuid4().hex, [ray.put(content)], request.where, request.where_limits)
         if kept:
             self._filters[id(only)] = (only, made)
             if len(self._filters) > MOST_FILTERS:

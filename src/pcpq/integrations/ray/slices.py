@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from pcpq.integrations.ray.candidates import NOTHING, Candidates, candidates_of
 from pcpq.io.arrays import Float32Array, Ids
-from pcpq.search.snapshot import Part, Snapshot, rows_in
+from pcpq.search.snapshot import Snapshot
 from pcpq.segment.list_statistics import Spread
 from pcpq.segment.packing import BLOCK, Blocks
-from pcpq.segment.segment import QUERIES_TOGETHER, Allowed, Segment
+from pcpq.segment.part import Part, rows_in
+from pcpq.segment.segment import QUERIES_TOGETHER, Allowed, Mask, Segment, refuse_string_filter
 from pcpq.store.serialization import guard_of
 from pcpq.util.batches import slices
 from pcpq.util.threads import available_threads, map_threads
@@ -130,7 +131,7 @@ class SlicedPart:
             guard=None,
             **columns,
         )
-        self.first, self.ids, self.rows_in_whole = first, own.ids, len(whole)
+        self.first, self.ids, self._whole = first, own.ids, whole
         guard = None
         if whole.guard is not None and last > first:
             checks = np.zeros(n_lists, np.uint32)
@@ -156,29 +157,38 @@ class SlicedPart:
             return Allowed(len(self))
         return self.only(self.live, self.share)
 
-    def only(self, mask: NDArray[np.uint32], share: float = 0.0) -> Allowed:
+    def only(self, mask: Mask, share: float = 0.0) -> Allowed:
         """What a mask leaves of them."""
         both = mask & self.live
         return Allowed(int(np.unpackbits(both.view(np.uint8)).sum()), both, share)
 
-    def within(self, rows: NDArray[np.intp]) -> NDArray[np.uint32]:
-        """The mask of rows of the whole segment, as far as they are here."""
+    @property
+    def every_row(self) -> Mask:
+        """The mask of all rows, removed ones too."""
+        return self.segment.every_row
+
+    def mask_of_rows(self, rows: NDArray[np.intp]) -> Mask:
+        """The mask of those rows of the whole segment that are in the slice."""
         chosen = np.zeros(len(self), bool)
         here = rows[(rows >= self.first) & (rows < self.first + len(self))]
         chosen[here - self.first] = True
         return self.segment.blocks.mask(chosen)
 
-    def rows_of_whole(self, mask: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """(n,) which rows of the whole segment a mask of this slice leaves."""
-        chosen = np.zeros(self.rows_in_whole, bool)
+    def rows_of(self, some: Allowed) -> NDArray[np.bool_]:
+        """(n,) whether each row of the whole segment is among these rows of the slice."""
+        mask = self.live if some.mask is None else some.mask
+        chosen = np.zeros(len(self._whole), bool)
         chosen[self.first : self.first + len(self)] = rows_in(self.segment.blocks, mask)
         return chosen
 
-    def having(self, numbers: NDArray[Any]) -> NDArray[np.uint32]:
-        """The mask of rows with one of these numbers."""
+    def mask_of_ids(self, ids: NDArray[Any]) -> Mask:
+        """The mask of the rows that have one of these ids."""
+        if self._whole.names is not None:
+            return self.mask_of_rows(np.flatnonzero(self._whole.rows_with(ids)))
         if self.segment.guard is not None:
             self.segment.guard.ids()
-        return self.segment.blocks.mask(np.isin(self.ids, numbers))
+        refuse_string_filter(ids)
+        return self.segment.blocks.mask(np.isin(self.ids, ids))
 
     def candidates(
         self, queries: Float32Array, k: int, probes: int, rerank: int, allowed: Allowed, threads: int | None

@@ -1,4 +1,4 @@
-"""One generation of an index in many hands. It searches as a snapshot does; what it finds is the same."""
+"""One generation of an index on many shards, searched as a snapshot is, with the same results."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 
 from pcpq.integrations.ray.answers import judged_best
 from pcpq.integrations.ray.replicas import Question, Replicas, ShardLostError
-from pcpq.integrations.ray.shard import Description, Filter, Request
+from pcpq.integrations.ray.shard import Description, Filter, ShardRequest
 from pcpq.integrations.ray.wire import MOST_BYTES, as_pieces, pieces_for
 from pcpq.io.arrays import Float32Array, Ids
-from pcpq.search.recall_curve import Choice, RecallCurve
-from pcpq.search.snapshot import best_of
+from pcpq.search.recall_curve import RecallCurve
+from pcpq.search.request import SearchRequest
+from pcpq.search.searchable import PlanCache, ScanTrace, SearchPlan
+from pcpq.search.top_k import best_of
 from pcpq.segment.segment import Allowed, Scores
+from pcpq.segment.trained import Trained
 from pcpq.util.batches import slices
 
 # Queries of a batch that are worth another replica's time.
@@ -58,7 +61,7 @@ class View:
         self.directories, self.descriptions, self.patience = directories, descriptions, patience
         self.trained = first.trained
         self.recall: RecallCurve | None = first.recall
-        self.choices: dict[Any, Choice] = {}
+        self.plan_cache = PlanCache()
         self.counts = [count for one in descriptions for count in one.counts]
         kinds = {one.manifest.kind for one in descriptions} - {None}
         self.kind = next(iter(kinds), None)
@@ -166,9 +169,15 @@ class View:
             counts += total.tolist()
         return tuple(Allowed(count) for count in counts)
 
-    def searching(self, wanted: Filter | None, partial: bool) -> Searching:
-        """To be searched under a filter."""
-        return Searching(self, wanted, partial)
+    def filtered(self, wanted: Filter | None, partial: bool) -> ShardedSearch:
+        """The generation under a filter, to be searched."""
+        return ShardedSearch(self, wanted, partial)
+
+    def measure(self) -> None:
+        """Measure recall; plans that were made without it are forgotten."""
+        seed = self.descriptions[0].manifest.config.seed
+        self.recall = self.ask_one(0, "measure", None, None, seed)
+        self.plan_cache = PlanCache()
 
     def words(self, numbers: Ids) -> NDArray[Any]:
         """Numbers that a search found, or their words."""
@@ -182,35 +191,51 @@ class View:
         return found
 
 
-class Searching:
-    """A view under a filter, in the place of a Snapshot: search.find and search.find_range go on from here."""
+class ShardedSearch:
+    """One generation under a filter: what a Searchable is, on many shards."""
 
     def __init__(self, view: View, wanted: Filter | None, partial: bool) -> None:
         self.view, self.wanted, self.partial = view, wanted, partial
-        self.trained = view.trained
 
-    def search(
-        self,
-        queries: Float32Array,
-        k: int,
-        probes: int,
-        rerank: int,
-        allowed: Sequence[Allowed],
-        threads: int | None,
-        counts: Any = None,
-        seconds: Any = None,
+    @property
+    def trained(self) -> Trained:
+        """What was trained: lists and codebooks."""
+        return self.view.trained
+
+    @property
+    def recall(self) -> RecallCurve | None:
+        """The measured recall, if it was measured."""
+        return self.view.recall
+
+    @property
+    def plan_cache(self) -> PlanCache:
+        """Plans that were made before."""
+        return self.view.plan_cache
+
+    def __len__(self) -> int:
+        return len(self.view)
+
+    def allowed_rows(self, request: SearchRequest) -> tuple[Allowed, ...]:
+        """How many rows of every part the filter leaves, as the shards count them."""
+        return self.view.allowed(self.wanted, self.partial)
+
+    def scan_single(self, query: Any, plan: SearchPlan) -> None:
+        """None: a query for shards has no shorter way."""
+
+    def scan(
+        self, queries: Float32Array, plan: SearchPlan, trace: ScanTrace | None = None
     ) -> tuple[Scores, Ids]:
-        """As Snapshot.search: the best of every part, judged as if it were searched as a whole."""
-        view = self.view
+        """(n, k) scores and ids: the best of every part, re-ranked as if it were searched as a whole."""
+        view, k, allowed = self.view, plan.k, plan.allowed
         many = max(len(replicas.actors) for one in view.directories for replicas in one.shards)
         groups = max(1, min(many, len(queries) // QUERIES_A_REPLICA))
         merged = any(len(one.shards) > 1 for one in view.directories)
-        asked_of = self._reranks(rerank, allowed)
+        asked_of = self._reranks(plan.rerank, allowed)
         back = [bytes_back(one, k, reranks) for one, reranks in asked_of]
         step = min(-(-len(queries) // groups), MERGED_A_CALL if merged else QUERIES_A_CALL)
         step = max(1, min(step, MOST_BYTES // max(queries[:1].nbytes, *back)))
         some = [queries[part] for part in slices(len(queries), step)]
-        asked = [self._ask(part, k, probes, asked_of) for part in some]
+        asked = [self._ask(part, k, plan.probes, asked_of) for part in some]
         found = [
             self._collect(len(part), questions, k, asked_of)
             for part, questions in zip(some, asked, strict=True)
@@ -225,7 +250,7 @@ class Searching:
         for place, (directory, reranks) in enumerate(asked_of):
             method = "answers" if len(directory.shards) == 1 else "candidates"
             pieces = pieces_for(len(queries) * bytes_back(directory, k, reranks))
-            request = Request(k, probes, reranks, self.wanted, pieces)
+            request = ShardRequest(k, probes, reranks, self.wanted, pieces)
             arguments, sizes = (request, *as_pieces(queries)), {"pieces": pieces, "work": len(queries)}
             questions.append(
                 [

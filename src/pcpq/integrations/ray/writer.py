@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 from pcpq.building import open_index
-from pcpq.index import Index
+from pcpq.index import Index, generation_of, state_of
 from pcpq.integrations.ray.replicas import DIED, PAUSE, received
 
 # Seconds for which a writer may be away.
@@ -46,7 +46,7 @@ class Writer:
     def facts(self) -> tuple[int, int]:
         """How many vectors there are, and the next number that has none."""
         assert self._index is not None
-        return len(self._index), self._index._fitted().next_id
+        return len(self._index), state_of(self._index).next_id
 
     def close(self) -> None:
         """Let others write."""
@@ -56,10 +56,7 @@ class Writer:
 
     def _generation(self) -> int:
         assert self._index is not None
-        store = self._index._store
-        assert store is not None
-        assert store.manifest is not None
-        return store.manifest.generation
+        return generation_of(self._index)
 
 
 class Writing:

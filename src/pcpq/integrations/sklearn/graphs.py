@@ -85,16 +85,16 @@ def nearest_first(distances: Distances, ids: Ids, own: Ids | None) -> tuple[Dist
 
 
 def symmetric_graph(graph: Any) -> Any:
-    """A graph of neighbors with every edge in both directions, as UMAP takes it with metric="precomputed".
+    """Return a graph of neighbors with every edge in both directions, for UMAP with metric="precomputed".
 
     Parameters
     ----------
-    graph : (n, n) CSR matrix of distances, as a transformer makes it of the samples it is fitted to
+    graph : (n, n) CSR matrix of distances, from PCPQNeighborsTransformer.transform of the fitted samples
 
     Returns
     -------
-    graph : (n, n) CSR matrix, the entries of every row ascending; zeros that are stored stay. An edge that was
-        there in both directions has the smaller distance.
+    graph : (n, n) CSR matrix with the entries of every row ascending. Stored zeros are kept. An edge that
+        existed in both directions gets the smaller distance
     """
     if not sparse.issparse(graph) or graph.shape[0] != graph.shape[1]:
         what = f"of shape {graph.shape}" if sparse.issparse(graph) else f"of type {type(graph).__name__}"

@@ -26,25 +26,26 @@ QUERIES = 1 << 14
 
 
 class PCPQNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """The graph of nearest neighbors, as KNeighborsTransformer makes it, found by an index.
+    """Transform samples into a graph of nearest neighbors, like KNeighborsTransformer, with a pcpq index.
 
-    Which neighbors are found is approximate, how far they are is exact. Up to 2,000 samples are searched
-    exactly, unless `probes` is given.
+    The set of neighbors is approximate, their distances are exact. Up to 2,000 samples are searched exactly,
+    unless `probes` is given.
 
     Parameters
     ----------
-    n_neighbors : neighbors of a sample. With mode="distance" a row has one more: the sample itself
-    mode : "distance": entries are distances. "connectivity": they are 1, and a sample is one of its neighbors
+    n_neighbors : number of neighbors per sample. With mode="distance", a row has one more: the sample itself
+    mode : "distance": entries are distances. "connectivity": entries are 1, and a sample counts as its own
+        neighbor
     metric : "euclidean", or "cosine", which is 1 - cos
-    target_recall, probes, rerank : as in Index.search
-    quantizer, n_lists, keep, seed : as in Index
-    threads : None: every CPU of the process
+    target_recall, probes, rerank : parameters of Index.search
+    quantizer, n_lists, keep, seed : parameters of Index
+    threads : number of threads; None: all CPUs of the process
 
     Attributes
     ----------
-    index_ : the pcpq.Index; None where samples are searched exactly
-    n_samples_fit_ : samples that were fitted
-    n_features_in_, feature_names_in_ : as everywhere in scikit-learn
+    index_ : the pcpq.Index; None if samples are searched exactly
+    n_samples_fit_ : number of fitted samples
+    n_features_in_, feature_names_in_ : as in all estimators of scikit-learn
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class PCPQNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         self.threads = threads
 
     def fit(self, X: Any, y: Any = None) -> PCPQNeighborsTransformer:
-        """Build an index of (n, d) samples; y is not looked at."""
+        """Build an index of (n, d) samples; y is ignored."""
         self._check_parameters()
         settings = {name: getattr(self, name) for name in ("metric", "quantizer", "n_lists", "keep", "seed")}
         Index(**settings)  # says what is wrong with them, even where no index is needed
@@ -91,12 +92,12 @@ class PCPQNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return self
 
     def transform(self, X: Any) -> Any:
-        """The neighbors of (n, d) samples among those that were fitted.
+        """Find the neighbors of (n, d) samples among the fitted samples.
 
         Returns
         -------
-        graph : (n, n_samples_fit_) CSR matrix of float64, the entries of every row ascending. The samples that
-            were fitted are their own neighbors, always, first and at distance 0, which is stored.
+        graph : (n, n_samples_fit_) CSR matrix of float64 with the entries of every row ascending. A fitted
+            sample is always its own first neighbor, with a stored distance of 0
         """
         check_is_fitted(self)
         self._check_parameters()
@@ -107,17 +108,17 @@ class PCPQNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return as_graph(values.ravel(), ids.ravel(), limits, self.n_samples_fit_)
 
     def kneighbors(self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True) -> Any:
-        """The nearest of the samples that were fitted, as NearestNeighbors.kneighbors has them.
+        """Find the nearest fitted samples, like NearestNeighbors.kneighbors.
 
         Parameters
         ----------
-        X : (n, d) samples; None: those that were fitted, which then are not neighbors of themselves
-        n_neighbors : None: as the transformer has it
-        return_distance : return distances as well
+        X : (n, d) samples; None: the fitted samples, each without itself
+        n_neighbors : number of neighbors; None: the parameter of the transformer
+        return_distance : whether to return distances as well
 
         Returns
         -------
-        distances, ids : (n, n_neighbors) float64 and int64, the nearest first; ids alone if so asked
+        distances, ids : (n, n_neighbors) float64 and int64, nearest first; only ids if return_distance is False
         """
         check_is_fitted(self)
         self._check_parameters()

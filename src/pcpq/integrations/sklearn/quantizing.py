@@ -19,20 +19,20 @@ SECTION_SIZE = 4
 
 
 class QuantizerTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Vectors as their codes have them, or the codes themselves.
+    """Transform vectors into their quantized form: decoded vectors, or codes.
 
     Parameters
     ----------
-    quantizer : a pcpq.PQ, APQ, PCPQ, QPCPQ, APCPQ or QAPCPQ, which is not changed; None: QPCPQ(). One that
-        names neither section_size nor n_sections gets sections of 4 features, or of all where there are fewer
-    output : what transform returns. "vectors": (n, d) what the codes stand for, float64 or float32 as X is.
-        "codes": (n, m) the center of every section, and beside them the scales, where there are any; integers,
-        or float32 where scales are exact (PCPQ, APCPQ)
+    quantizer : a pcpq.PQ, APQ, PCPQ, QPCPQ, APCPQ or QAPCPQ, which is not changed; None: QPCPQ(). A quantizer
+        without section_size and n_sections gets sections of 4 features, or one section if there are fewer
+    output : "vectors": transform returns the (n, d) decoded vectors, float64 or float32 like X. "codes": it
+        returns (n, m) indices of codewords, followed by the scales if there are any; integers, or float32 if
+        scales are exact (PCPQ, APCPQ)
 
     Attributes
     ----------
-    quantizer_ : the fitted quantizer, for what else it can do: `scores`, `bits_per_vector`
-    n_features_in_, feature_names_in_ : as everywhere in scikit-learn
+    quantizer_ : the fitted quantizer
+    n_features_in_, feature_names_in_ : as in all estimators of scikit-learn
     """
 
     def __init__(self, quantizer: Quantizer | None = None, *, output: str = "vectors") -> None:
@@ -40,7 +40,7 @@ class QuantizerTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         self.output = output
 
     def fit(self, X: Any, y: Any = None) -> QuantizerTransformer:
-        """Learn centers and scales from (n, d) numbers; y is not looked at."""
+        """Train codewords and scales on (n, d) vectors; y is ignored."""
         self._check_output()
         X = validate_data(self, X, dtype=FLOATS)
         self.quantizer_ = new_quantizer(self.quantizer, X.shape[1]).fit(X)
@@ -48,7 +48,7 @@ class QuantizerTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         return self
 
     def transform(self, X: Any) -> NDArray[Any]:
-        """(n, d) vectors or (n, columns) codes, as `output` says."""
+        """Return (n, d) decoded vectors or (n, columns) codes, depending on `output`."""
         check_is_fitted(self)
         self._check_output()
         X = validate_data(self, X, dtype=FLOATS, reset=False)
@@ -58,7 +58,7 @@ class QuantizerTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         return self.quantizer_.decode(codes).astype(np.promote_types(X.dtype, np.float32), copy=False)
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
-        """(n, d) the vectors that codes stand for; what are vectors already come back as they are."""
+        """Return the (n, d) vectors that codes represent; with output="vectors", X itself."""
         check_is_fitted(self)
         self._check_output()
         if self.output == "codes":
@@ -69,7 +69,7 @@ class QuantizerTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         return np.asarray(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """(d,) the names of the features; for codes center0, center1, ..., scale0, scale1, ..."""
+        """Return the (d,) names of features; for codes center0, center1, ..., scale0, scale1, ..."""
         names: NDArray[np.object_] = super().get_feature_names_out(input_features)
         if self.output == "vectors":
             return names

@@ -45,7 +45,7 @@ WITH_PARTS = ("hdf5",)
 
 
 def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
-    """The format that is said, or that a file's name tells."""
+    """Return the name of a file's format: `format` if it is given, otherwise by the suffix of the path."""
     if format is not None:
         if format not in FORMATS:
             raise ValueError(f"format is {format!r}; expected one of {', '.join(FORMATS)}")
@@ -65,15 +65,19 @@ def read_vectors(
     id_column: str | None = None,
     part: str | None = None,
 ) -> VectorFile:
-    """Look at a file of vectors; they are read when they are wanted.
+    """Open a file of vectors. Vectors are read later, in batches.
 
     Parameters
     ----------
-    path : a plain file
-    format : one of FORMATS; None: by the suffix
-    column : the column of vectors (parquet, Arrow), the field (JSONL) or the array (.npz); None: the only one
-    id_column : the same of ids; None: "id" if there is such a one
-    part : the dataset of an HDF5 file; None: "train" ("test" are the queries of ann-benchmarks)
+    path : the file
+    format : one of FORMATS; None: by the suffix of the name
+    column : name of the column (parquet, Arrow), field (JSONL) or array (.npz) of vectors; None: the only one
+    id_column : name of the column, field or array of ids; None: "id" if it exists
+    part : the dataset of an HDF5 file; None: "train" (ann-benchmarks stores queries in "test")
+
+    Returns
+    -------
+    file : a VectorFile; pass `file.vectors` and `file.ids()` to pcpq.build
     """
     found = format_of(path, format)
     for name, value, formats in (

@@ -48,13 +48,13 @@ class Results:
 def write_results(
     out: Any, ids: Any, scores: Any, format: str, *, queries: Sequence[Any] | None = None
 ) -> None:
-    """Write what a search found.
+    """Write the results of a search. Missing results are left out.
 
     Parameters
     ----------
-    out : a binary file to write to, or a path, where the file is put as a whole or not at all
-    ids : (n, k) int64 with -1, or words with None, where nothing was found
-    scores : (n, k)
+    out : an open binary file, or a path; a file at the path is replaced atomically
+    ids : (n, k) int64, where missing results are -1; or strings, where missing results are None
+    scores : (n, k) floats
     format : one of RESULT_FORMATS
     queries : names of the n queries; None: 0 to n - 1
     """

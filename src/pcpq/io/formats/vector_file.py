@@ -33,7 +33,16 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class VectorFile:
-    """Vectors in a file. They are mapped or come in batches; nothing holds all of them."""
+    """A file of vectors, which are memory-mapped or read in batches.
+
+    Attributes
+    ----------
+    path, format : the file and its format
+    vectors : (n, d) floats, or an iterable of (n_i, d) batches that can be read more than once
+    rows : number of vectors; None if only reading the file tells
+    dimensions : number of coordinates, d
+    metric : "dot", "cosine" or "euclidean" if the file names one, otherwise None
+    """
 
     path: Path
     format: str
@@ -45,14 +54,14 @@ class VectorFile:
     read_ids: Callable[[], Any] | None = field(default=None, repr=False)
 
     def ids(self) -> Any:
-        """(n,) int64 ids or a list of words, or None if the file has none; vectors are not held."""
+        """Read the ids: (n,) int64 or a list of str; None if the file has no ids."""
         if self.read_ids is None:
             return None
         with parsing(self.path):
             return self.read_ids()
 
     def array(self) -> Float32Array:
-        """(n, d) all vectors in memory: for queries."""
+        """Read all vectors into memory, (n, d) float32. For queries."""
         if isinstance(self.vectors, np.ndarray):
             return as_float32(self.vectors)
         return np.concatenate([as_float32(part) for part in self.vectors])

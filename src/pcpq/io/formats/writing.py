@@ -29,14 +29,14 @@ NPY_HEADER = 128
 def write_vectors(
     path: str | os.PathLike[str], batches: Any, ids: Any = None, *, format: str | None = None
 ) -> int:
-    """Write vectors as float32 and return how many; whatever was there before is replaced.
+    """Write vectors as float32 and return their number. An existing file is replaced atomically.
 
     Parameters
     ----------
-    path : a file that need not be there
-    batches : (n, d) floats, or an iterable of (n_i, d) ones, read once
-    ids : (n,) integers or words, for parquet, JSONL and text; text without them numbers its rows
-    format : one of WRITTEN_FORMATS; None: by the suffix
+    path : the file to write
+    batches : (n, d) floats, or an iterable of (n_i, d) batches, which is read once
+    ids : (n,) int or str, for parquet, JSONL and text files; a text file without ids contains row numbers
+    format : one of WRITTEN_FORMATS; None: by the suffix of the name
     """
     path, found = Path(path), format_of(path, format)
     if found not in WRITERS or path.suffix == ".gz":

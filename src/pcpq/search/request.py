@@ -1,0 +1,44 @@
+"""What a caller asked of a search."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pcpq.search.filters import Bitmap
+from pcpq.search.recall_curve import check_target
+from pcpq.search.where import WhereLimits
+from pcpq.util.threads import available_threads
+from pcpq.util.validation import whole_number
+
+LARGEST_K = 1 << 30
+LARGEST_PROBES = 1 << 30
+LARGEST_RERANK = 1 << 34
+
+
+class SearchRequest(NamedTuple):
+    """The parameters of a search, as `Index.search` describes them; the same for one index and for shards."""
+
+    k: int = 10
+    target_recall: float | None = None
+    probes: int | None = None
+    rerank: int | None = None
+    filter: Bitmap | None = None
+    exclude: Bitmap | None = None
+    where: str | None = None
+    where_limits: WhereLimits | None = None
+    threads: int | None = None
+
+    @property
+    def filtered(self) -> bool:
+        """Whether only some vectors may be found."""
+        return self.filter is not None or self.exclude is not None or self.where is not None
+
+    def check(self) -> None:
+        """Raise a ValueError that names the first parameter which is out of range."""
+        whole_number("k", self.k, 1, LARGEST_K)
+        if self.probes is not None:
+            whole_number("probes", self.probes, 1, LARGEST_PROBES)
+        if self.rerank is not None:
+            whole_number("rerank", self.rerank, 1, LARGEST_RERANK)
+        check_target(self.target_recall, self.probes)
+        available_threads(self.threads)

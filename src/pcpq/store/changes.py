@@ -1,0 +1,176 @@
+"""Changes of an index: all that takes time is prepared before the writer's lock is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq.io.arrays import Ids
+from pcpq.io.ids import as_words, integer_ids
+from pcpq.search.snapshot import Snapshot
+from pcpq.segment.attributes import Attributes, as_table, same_rows
+from pcpq.segment.encoded_rows import Rows
+from pcpq.segment.ids import GivenIds, refuse_other_kind
+from pcpq.segment.list_statistics import Spread
+from pcpq.segment.part import Part
+from pcpq.segment.segment import Segment
+from pcpq.segment.trained import Trained
+from pcpq.store.refit import encode_again
+from pcpq.store.store import Contents
+
+
+class RowsOfIds:
+    """The rows of some ids in the segments of an index.
+
+    A segment never changes, so its rows are found without a lock and remembered by its name. Whether a row was
+    removed since is asked of the part that is there then.
+    """
+
+    def __init__(self, ids: Any) -> None:
+        self._ids = ids
+        self._keys: list[str] | NDArray[Any] | None = None  # as segments find them
+        self._rows: dict[str, NDArray[np.intp]] = {}  # by segment
+
+    def find(self, snapshot: Snapshot) -> None:
+        """Look ids up in the segments that are new."""
+        for part in snapshot.parts:
+            if part.segment.name not in self._rows:
+                self._rows[part.segment.name] = self._find(part.segment, snapshot.of_words)
+
+    def _find(self, segment: Segment, of_words: bool) -> NDArray[np.intp]:
+        if self._keys is None:
+            use_words = of_words and np.size(self._ids)
+            self._keys = as_words(self._ids) if use_words else np.atleast_1d(integer_ids(self._ids))
+        keys = self._keys
+        rows = segment.find_words(keys) if isinstance(keys, list) else segment.find(keys)
+        there = np.unique(rows[rows >= 0])
+        if len(there):
+            segment.every_row  # noqa: B018  (made once, for Part.without)
+        return there
+
+    def there(self, part: Part) -> NDArray[np.intp]:
+        """The rows that a part has, each once."""
+        rows = self._rows[part.segment.name]
+        return rows[part.has(rows)]
+
+
+class Removal:
+    """Ids that are to be removed."""
+
+    def __init__(self, ids: Any) -> None:
+        self._rows = RowsOfIds(ids)
+        self.removed = 0  # vectors
+
+    def prepare(self, contents: Contents) -> None:
+        """Find the rows."""
+        self._rows.find(contents.snapshot)
+
+    def apply(self, contents: Contents) -> Contents:
+        """What is left."""
+        before = contents.snapshot
+        self._rows.find(before)  # in what came meanwhile
+        after = before.without_rows([self._rows.there(part) for part in before.parts])
+        self.removed = len(before) - len(after)
+        return contents._replace(snapshot=after)
+
+
+class Insertion:
+    """A segment that is to be added; where the index chooses the numbers of its rows, they count up from 0."""
+
+    def __init__(self, segment: Segment, ids: GivenIds, replacing: bool) -> None:
+        self._segment, self._ids, self._replacing = segment, ids, replacing
+        self._rows = RowsOfIds(ids.given)
+        self._first = 0
+
+    @classmethod
+    def of(
+        cls, trained: Trained, rows: Rows, spread: Spread, ids: GivenIds, attributes: Any, replacing: bool
+    ) -> Insertion:
+        """Make a segment of encoded rows."""
+        numbers = ids.numbers(0)
+        rows.ids[:] = numbers
+        known = None if attributes is None else sorted_attributes(attributes, numbers)
+        return cls(Segment.of(trained, rows, spread, ids.names, known), ids, replacing)
+
+    @property
+    def given(self) -> NDArray[Any]:
+        """(n,) the ids, as users have them."""
+        return self._ids.numbers(self._first) if self._ids.given is None else self._ids.given
+
+    def prepare(self, contents: Contents, threads: int | None) -> None:
+        """Find ids that are there already, a ValueError if none may be; encode again after a refit."""
+        trained = contents.snapshot.trained
+        if self._segment.trained is not trained:
+            self._encode_again(trained, threads)
+        refuse_other_kind(self._ids.kind, contents.kind)
+        for part in contents.snapshot.parts:
+            if self._ids.given is None:
+                part.segment.by_id  # noqa: B018  (sorts ids, as find_between needs them)
+            if self._segment.attributes is not None and part.segment.attributes is not None:
+                part.segment.attributes.table  # noqa: B018  (reads a file)
+        if self._ids.given is not None:
+            self._rows.find(contents.snapshot)
+            self._refuse_known(contents.snapshot, self._there(contents.snapshot, 0))
+
+    def _encode_again(self, trained: Trained, threads: int | None) -> None:
+        encoded = None
+        if trained.keep is not None:
+            encoded = encode_again(trained, [Part.whole(self._segment)], threads)
+        if encoded is None:
+            raise ValueError("the index was fitted again while vectors were encoded: add them again")
+        self._segment = encoded
+
+    def apply(self, contents: Contents) -> Contents | None:
+        """What there is with these rows; None if the index was refitted after they were encoded."""
+        snapshot, kind, next_id = contents
+        segment = self._segment
+        if segment.trained is not snapshot.trained:
+            return None
+        refuse_other_kind(self._ids.kind, kind)
+        self._first = first = 0 if self._ids.are_numbers else self._ids.first_number(next_id)
+        if self._ids.given is not None:
+            self._rows.find(snapshot)  # in what came meanwhile
+        there = self._there(snapshot, first)
+        self._refuse_known(snapshot, there)
+        before = snapshot.without_rows(there)
+        if segment.attributes is not None:
+            refuse_other_columns(before, segment.attributes)
+        if not self._ids.are_numbers:
+            segment = replace(segment, ids=segment.ids + first)
+        after = before.including(segment)
+        return Contents(after, self._ids.kind, max(next_id, int(segment.ids.max()) + 1))
+
+    def _there(self, snapshot: Snapshot, first: int) -> list[NDArray[np.intp]]:
+        """For every part, the rows that have these ids already."""
+        if self._ids.given is not None:
+            return [self._rows.there(part) for part in snapshot.parts]
+        last = first + self._ids.count - 1
+        found = [part.segment.find_between(first, last) for part in snapshot.parts]
+        return [rows[part.has(rows)] for part, rows in zip(snapshot.parts, found, strict=True)]
+
+    def _refuse_known(self, snapshot: Snapshot, there: Sequence[NDArray[np.intp]]) -> None:
+        if not self._replacing and any(len(rows) for rows in there):
+            refuse_known(snapshot, self.given)
+
+
+def refuse_known(snapshot: Snapshot, ids: NDArray[Any]) -> None:
+    """A ValueError that names the first id that is there."""
+    for rows in snapshot.find(ids):
+        if (rows >= 0).any():
+            raise ValueError(f"id {ids[rows >= 0][0]!s} is in the index already; upsert replaces it")
+
+
+def sorted_attributes(attributes: Any, numbers: Ids) -> Attributes:
+    """Attributes of rows with these numbers, in the order of numbers."""
+    table = as_table(attributes, len(numbers))
+    return Attributes.of(table.take(np.argsort(numbers)))
+
+
+def refuse_other_columns(snapshot: Snapshot, attributes: Attributes) -> None:
+    """A ValueError if attributes do not go with those that are there."""
+    there = [part.segment.attributes for part in snapshot.parts if part.segment.attributes is not None]
+    same_rows([(one.table.slice(0, 0), 0) for one in (attributes, *there)])

@@ -1,0 +1,51 @@
+"""An index that is fitted quickly, and whether it holds what a dict of vectors holds."""
+
+import copy
+
+import numpy as np
+from reference import exact
+
+import pcpq
+import pcpq.segment.segment
+import pcpq.store.state
+
+N_LISTS = 3
+DIMENSIONS = 8
+
+
+def random_vectors(count, seed=0):
+    return np.random.default_rng(seed).normal(size=(count, DIMENSIONS)).astype(np.float32)
+
+
+VECTORS, QUERIES = random_vectors(1200), random_vectors(4, seed=1)
+FITTED = {}
+
+
+def fitted(metric="euclidean", keep="float32"):
+    """An index without vectors; fitted once a metric and precision."""
+    if (metric, keep) not in FITTED:
+        FITTED[metric, keep] = pcpq.Index(metric=metric, keep=keep, n_lists=N_LISTS).fit(VECTORS)
+    return copy.copy(FITTED[metric, keep])
+
+
+def holds(index, expected, queries=QUERIES, metric="euclidean"):
+    """Assert that an index is a dict of vectors, one by one and in searches."""
+    assert len(index) == len(expected)
+    found = index.search(queries, k=len(expected) + 2, probes=N_LISTS, rerank=10_000)
+    nobody = None if found.ids.dtype == object else -1
+    assert found.ids[:, len(expected) :].tolist() == [[nobody] * 2] * len(queries)
+    if not expected:
+        return
+    keys, vectors = list(expected), np.stack(list(expected.values()))
+    scores, rows = exact(vectors, queries, metric, len(expected))
+    assert found.ids[:, : len(expected)].tolist() == [[keys[row] for row in some] for some in rows]
+    assert np.allclose(found.scores[:, : len(expected)], scores, rtol=1e-5, atol=1e-5)
+    assert np.array_equal(index.reconstruct(keys), vectors)
+
+
+def number(place):
+    return 3 * place
+
+
+def word(place):
+    return "" if place == 0 else "é漢"[place % 2] * (place % 3) + str(place)

@@ -1,0 +1,75 @@
+"""Small indexes to store, all that they answer, and processes that open them."""
+
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import numpy as np
+
+import pcpq
+
+# The full form: everything that can be varied is.
+TORTURE = os.environ.get("PCPQ_TORTURE") == "1"
+METRICS = ["dot", "cosine", "euclidean"]
+KEEPS = [None, "int8", "int16", "float16", "float32"]
+D, N_LISTS = 8, 3
+
+
+def some_vectors(n, seed=0):
+    generator = np.random.default_rng(seed)
+    centers = generator.normal(size=(9, D))
+    return (centers[generator.integers(9, size=n)] + 0.5 * generator.normal(size=(n, D))).astype(np.float32)
+
+
+VECTORS, QUERIES = some_vectors(400), some_vectors(12, seed=1)
+
+
+def words(numbers):
+    """An id of an own length for every number, not all of them ASCII."""
+    return [f"wörd {number} " + "x" * (number % 7) for number in numbers]
+
+
+def answers(index, ids):
+    """Everything that an index says, as bytes; `ids` are looked up one by one and given back."""
+    n = len(index)
+    said = [str(n).encode()]
+    for options in ({"probes": N_LISTS, "rerank": n + 20}, {"probes": 1, "rerank": 15}, {}):
+        found = index.search(QUERIES, k=10, threads=1, **options)
+        said += [found.scores.tobytes(), repr(found.ids.tolist()).encode()]
+    alone = index.search(QUERIES[0], k=5)
+    said += [alone.scores.tobytes(), repr(alone.ids.tolist()).encode()]
+    there = [one for one in ids if one in index]
+    said += [repr(there).encode(), index.reconstruct(there).tobytes() if there else b""]
+    return said
+
+
+def small_index(**parameters):
+    """Fitted, nothing in it."""
+    settings = {"metric": "dot", "n_lists": N_LISTS, "quantizer": pcpq.PQ(section_size=2, max_iterations=2)}
+    return pcpq.Index(**(settings | parameters)).fit(VECTORS)
+
+
+def files(directory, start=""):
+    return sorted(path.name for path in directory.iterdir() if path.name.startswith(start))
+
+
+@contextmanager
+def another_process(code, *arguments):
+    """A Python process that runs `code` and talks line by line; killed at the end."""
+    command = [sys.executable, "-u", "-c", code, *map(str, arguments)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
+
+
+def say(process, line):
+    """Tell another process something and return what it answers."""
+    process.stdin.write(line + "\n")
+    process.stdin.flush()
+    return process.stdout.readline().strip()
