@@ -120,7 +120,7 @@ def handy(rows: FloatArray, out_units: Float32Array | None = None) -> bool:
         return False
     least, most = _core.length_range(rows, out_units)
     # NaN and infinity fail this comparison as well.
-    return least > _core.SMALLEST_HANDY and most < _core.LARGEST_HANDY
+    return least > _core.SMALLEST_LENGTH and most < _core.LARGEST_LENGTH
 
 
 def unit_rows(vectors: FloatArray, name: str, first_row: int) -> Float32Array:

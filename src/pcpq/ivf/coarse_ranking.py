@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +24,6 @@ ROUNDING = 12**-0.5
 # Rounded centroids are always accurate enough to rank lists. Scores start from them only while the rounding
 # error is at most this share of the variance of scores within a list: the error of codes is then much larger.
 SMALL_PART = 1 / 500
-
-CoarseArguments = tuple[
-    NDArray[np.int8],
-    NDArray[np.uint16],
-    float,
-    float,
-    Float32Array | None,
-    Float32Array,
-]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +90,13 @@ class Coarse:
         rounding = ROUNDING**2 * (self.unit**2 + (self.longest / self.longest_query) ** 2)
         return rounding > SMALL_PART * float(variances.mean())
 
-    def arguments(self, exact: bool) -> CoarseArguments:
-        """For native code; with the centers themselves where scores must not start from rounded ones."""
-        centers = self.centers if exact else None
-        return self.integers, self.starts, self.unit, self.longest_query, centers, self.middle
+    def arguments(self, exact: bool) -> dict[str, Any]:
+        """Arguments of `_core.Lists`; with exact centroids where scores must not start from rounded ones."""
+        return {
+            "coarse": self.integers,
+            "starts": self.starts,
+            "unit": self.unit,
+            "longest_query": self.longest_query,
+            "centroids": self.centers if exact else None,
+            "mean": self.middle,
+        }

@@ -59,7 +59,7 @@ def choose_seeds(
         lengths = np.sqrt(np.einsum("ij,ij->i", points, points))[:, None]
         points = np.divide(points, lengths, out=np.zeros_like(points), where=lengths > 0)
     rows = np.empty(n_centers, np.int64)
-    _core.seed(points, generator.random(n_centers), symmetric, rows)
+    _core.seed(points=points, uniforms=generator.random(n_centers), sign_symmetric=symmetric, out_rows=rows)
     return points[rows]
 
 
@@ -74,27 +74,31 @@ def assign(
     anisotropic = section.ratios is not None and (projective or not by_distance)
     ratios = section.ratios[:, None] if anisotropic and section.ratios is not None else None
     _core.encode(
-        section.points,
-        centers[None],
-        None,
-        None,
-        ratios,
-        "section" if anisotropic else "isotropic",
-        "exact" if projective else "none",
-        by_distance,
-        0,
-        assigned,
-        None,
-        alphas,
+        points=section.points,
+        codewords=centers[None],
+        scales=None,
+        directions=None,
+        ratios=ratios,
+        loss="section" if anisotropic else "isotropic",
+        scale="exact" if projective else "none",
+        by_distance=by_distance,
+        sweeps=0,
+        out_codes=assigned,
+        out_scales=None,
+        out_alphas=alphas,
     )
     return assigned[:, 0], None if alphas is None else alphas[:, 0]
 
 
-def _weighed(
-    section: Section, clusters: Clusters
-) -> tuple[Float32Array, NDArray[np.uint16], Float32Array, Float32Array | None, Float32Array | None]:
+def _weighted(section: Section, clusters: Clusters) -> dict[str, Any]:
     """Arguments that all native sums over clusters take."""
-    return section.points, clusters.assigned, clusters.centers, section.ratios, section.weights
+    return {
+        "points": section.points,
+        "assigned": clusters.assigned,
+        "codewords": clusters.centers,
+        "ratios": section.ratios,
+        "weights": section.weights,
+    }
 
 
 def total_loss(section: Section, clusters: Clusters) -> float:
@@ -105,7 +109,7 @@ def total_loss(section: Section, clusters: Clusters) -> float:
 def point_losses(section: Section, clusters: Clusters) -> NDArray[np.float64]:
     """Return the (n,) loss of every point with its codeword and alpha."""
     losses = np.empty(len(section.points))
-    _core.point_losses(*_weighed(section, clusters), clusters.alphas, losses)
+    _core.point_losses(**_weighted(section, clusters), alphas=clusters.alphas, out_losses=losses)
     return losses
 
 
@@ -113,7 +117,7 @@ def best_alphas(section: Section, clusters: Clusters) -> tuple[Float32Array, Flo
     """Return the best alpha of every point (the paper's Fact), and the curvature of its loss in alpha."""
     alphas = np.empty(len(section.points), np.float32)
     curvatures = np.empty_like(alphas)
-    _core.best_alphas(*_weighed(section, clusters), alphas, curvatures)
+    _core.best_alphas(**_weighted(section, clusters), out_alphas=alphas, out_curvatures=curvatures)
     return alphas, curvatures
 
 
@@ -125,7 +129,13 @@ def least_squares_centers(section: Section, clusters: Clusters) -> Float32Array:
     k, size = clusters.centers.shape
     mass, vector = np.zeros(k), np.zeros((k, size))
     matrix = None if section.ratios is None else np.zeros((k, size, size))
-    _core.center_sums(*_weighed(section, clusters), clusters.alphas, matrix, mass, vector)
+    _core.codeword_sums(
+        **_weighted(section, clusters),
+        alphas=clusters.alphas,
+        out_matrix=matrix,
+        out_mass=mass,
+        out_vector=vector,
+    )
     if matrix is None:
         weight: NDArray[np.floating[Any]] = mass
         solved: NDArray[np.floating[Any]] = vector / np.where(mass > 0, mass, 1.0)[:, None]
@@ -143,7 +153,13 @@ def top_directions(section: Section, clusters: Clusters) -> Float32Array:
     """Return the top right singular vector of each cluster: the best codeword for isotropic projective loss."""
     k, size = clusters.centers.shape
     grams = np.zeros((k, size, size))
-    _core.center_grams(section.points, clusters.assigned, clusters.centers, section.weights, grams)
+    _core.codeword_grams(
+        points=section.points,
+        assigned=clusters.assigned,
+        codewords=clusters.centers,
+        weights=section.weights,
+        out_matrix=grams,
+    )
     return np.ascontiguousarray(np.linalg.eigh(grams)[1][:, :, -1], dtype=np.float32)
 
 

@@ -73,20 +73,19 @@ def search_codes(
     indices = {"quantized": m, "vector": 1}.get(scale)
     scales: NDArray[Any] | None = None if indices is None else np.empty((n, indices), np.uint8)
     alphas = np.empty((n, m), np.float32) if scale == "exact" else None
-    by_distance = options.assignment == "distance"
     _core.encode(
-        turned,
-        model.centers,
-        levels,
-        along,
-        ratios,
-        loss,
-        scale,
-        by_distance,
-        SWEEPS,
-        centers,
-        scales,
-        alphas,
+        points=turned,
+        codewords=model.centers,
+        scales=levels,
+        directions=along,
+        ratios=ratios,
+        loss=loss,
+        scale=scale,
+        by_distance=options.assignment == "distance",
+        sweeps=SWEEPS,
+        out_codes=centers,
+        out_scales=scales,
+        out_alphas=alphas,
     )
     if norms is not None:
         assert model.vector_levels is not None
@@ -141,7 +140,14 @@ def decode_working(model: Model, centers: NDArray[Any], scales: NDArray[Any] | N
     """Return the (n, m * D) decoded rows in working units, with padding."""
     out = np.empty((len(centers), model.layout.padded), np.float32)
     indices, alphas = split_scales(model, scales)
-    _core.decode(model.readout, model.scales, np.ascontiguousarray(centers), indices, alphas, out)
+    _core.decode(
+        codewords=model.readout,
+        scales=model.scales,
+        codes=np.ascontiguousarray(centers),
+        scale_codes=indices,
+        alphas=alphas,
+        out_points=out,
+    )
     if model.vector_levels is not None and scales is not None:
         out *= model.vector_levels[scales]
     return out

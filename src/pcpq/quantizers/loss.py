@@ -114,7 +114,8 @@ def point_ratios(sections: Float32Array, thresholds: Float32Array, dimensions: i
     if dimensions < 2:  # no orthogonal part: isotropic
         out.fill(1.0)
     else:
-        _core.section_ratios(sections, thresholds, ratio_table(dimensions), out)
+        table = ratio_table(dimensions)
+        _core.section_ratios(points=sections, thresholds=thresholds, table=table, out_ratios=out)
     return out
 
 

@@ -46,7 +46,7 @@ def best_levels(
     """
     bins, bin_weights = bin_values(values, weights)
     levels = np.empty(n_levels)
-    _core.quantize_scalars(bins, bin_weights, levels)
+    _core.quantize_scalars(values=bins, weights=bin_weights, out_levels=levels)
     return np.maximum.accumulate(levels).astype(np.float32)
 
 

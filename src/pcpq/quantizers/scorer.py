@@ -21,7 +21,7 @@ def score_arguments(model: Model, codes: Codes) -> dict[str, Any]:
     """Return the arguments of the native scorer for a model and codes."""
     indices, alphas = split_scales(model, codes.scales)
     return {
-        "centers": model.readout,
+        "codewords": model.readout,
         "scales": model.scales,
         "codes": np.ascontiguousarray(codes.centers),
         "scale_codes": indices,

@@ -197,18 +197,18 @@ def assign_pairs(
     n = len(section.points)
     assigned, levels = np.empty((n, 1), np.uint16), np.empty((n, 1), np.uint8)
     _core.encode(
-        section.points,
-        centers[None],
-        scales[None],
-        None,
-        None if section.ratios is None else section.ratios[:, None],
-        "isotropic" if section.ratios is None else "section",
-        "quantized",
-        options.assignment == "distance",
-        0,
-        assigned,
-        levels,
-        None,
+        points=section.points,
+        codewords=centers[None],
+        scales=scales[None],
+        directions=None,
+        ratios=None if section.ratios is None else section.ratios[:, None],
+        loss="isotropic" if section.ratios is None else "section",
+        scale="quantized",
+        by_distance=options.assignment == "distance",
+        sweeps=0,
+        out_codes=assigned,
+        out_scales=levels,
+        out_alphas=None,
     )
     return assigned[:, 0], levels[:, 0]
 
@@ -324,7 +324,18 @@ def assign_vector_scales(
             if section.ratios is not None:
                 ratios[:, j] = section.ratios
     signed, chosen = np.empty((n, m), np.uint16), np.empty((n, 1), np.uint8)
-    loss = "section" if anisotropic else "isotropic"
-    scales = np.tile(levels, (m, 1))
-    _core.encode(points, centers, scales, None, ratios, loss, "vector", False, 0, signed, chosen, None)
+    _core.encode(
+        points=points,
+        codewords=centers,
+        scales=np.tile(levels, (m, 1)),
+        directions=None,
+        ratios=ratios,
+        loss="section" if anisotropic else "isotropic",
+        scale="vector",
+        by_distance=False,
+        sweeps=0,
+        out_codes=signed,
+        out_scales=chosen,
+        out_alphas=None,
+    )
     return signed, chosen[:, 0]

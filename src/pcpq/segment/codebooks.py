@@ -35,14 +35,14 @@ Lists = NDArray[np.int32]
 
 
 class PackedCodes(NamedTuple):
-    """Codes in list order: blocks, or loose rows of center numbers with all that goes with them."""
+    """Codes in list order: blocks, or unpacked rows of codeword indices with their scales and biases."""
 
     blocks: Bytes
     scales: NDArray[Any] | None = None
     biases: Bytes | None = None
 
     @property
-    def loose(self) -> bool:
+    def unpacked(self) -> bool:
         """Whether the codes are unpacked: stored row by row."""
         return self.biases is not None
 
@@ -88,12 +88,12 @@ class Codebooks:
 
     @property
     def coding(self) -> str:
-        """How the scan reads codes: "plain" or "scaled" in blocks; all others are "loose", and take longer."""
+        """How the scan reads codes: "plain" or "scaled" in blocks; all others are "unpacked" and slower."""
         model = self.model
         few = model.readout.shape[1] <= 16 and model.layout.n_sections <= MOST_SECTIONS
         kept_alone = model.vector_levels is None and self.quantizers[0].scale != "exact"
         if not few or not kept_alone or (model.scales is not None and model.scales.shape[1] > 16):
-            return "loose"
+            return "unpacked"
         return "plain" if model.scales is None else "scaled"
 
     def encode(self, residuals: Float32Array, rows: Float32Array, lists: Lists, threads: int | None) -> Codes:
@@ -121,14 +121,14 @@ class Codebooks:
 
     def shrink(self, codes: Codes) -> Codes:
         """Return codes with two sections per byte, if the scan reads them so."""
-        if self.coding == "loose":
+        if self.coding == "unpacked":
             return codes
         scales = None if codes.scales is None else pair_up(codes.scales)
         return replace(codes, centers=pair_up(codes.centers), scales=scales)
 
     def expand(self, codes: Codes) -> Codes:
         """Return shrunk codes with one section per item."""
-        if self.coding == "loose":
+        if self.coding == "unpacked":
             return codes
         m = self.model.layout.n_sections
         scales = None if codes.scales is None else take_apart(codes.scales, m)
@@ -150,7 +150,7 @@ class Codebooks:
 
     def pack(self, blocks: Blocks, lists: Lists, codes: Codes, bias_bytes: Bytes) -> PackedCodes:
         """Pack shrunk codes and bias bytes of rows in list order."""
-        if self.coding == "loose":
+        if self.coding == "unpacked":
             width = codes.centers.dtype.itemsize * codes.centers.shape[1]
             return PackedCodes(codes.centers.view(np.uint8).reshape(-1, width), codes.scales, bias_bytes)
         m, n_lists = self.model.layout.n_sections, len(blocks.rows) - 1
@@ -182,42 +182,34 @@ class Codebooks:
         centers, scales, biases = unpack(blocks, packed.blocks, m, self.coding == "scaled")
         return Codes(centers, scales), biases
 
-    def arguments(
-        self, packed: PackedCodes, lists: Lists, reach: float, bias: tuple[float, float, bool]
-    ) -> tuple[Any, ...]:
-        """Codes of rows of these lists as the native search wants them."""
-        coding, m = self.coding, self.model.layout.n_sections
-        centers, scales = self._tables
-        steps, step_units, largest_step = None, None, 0.0
-        if coding == "scaled":
+    def arguments(self, packed: PackedCodes, lists: Lists) -> dict[str, Any]:
+        """Arguments of `_core.Codes`: codes of rows of these lists, and the codebooks."""
+        codewords, scales = self._tables
+        arguments: dict[str, Any] = {
+            "coding": self.coding,
+            "blocks": packed.blocks,
+            "codewords": codewords,
+            "scales": scales,
+        }
+        if self.coding == "scaled":
             steps, step_units, largest_step = self._steps
-            steps = np.concatenate([steps, np.zeros((len(steps), m % 2, 16), np.int8)], axis=1)
-        loose: tuple[Any, ...] = (None, None, None, None)
-        if packed.loose:
-            loose = (*self._loose_scales(packed.scales, lists), packed.biases)
-        return (
-            coding,
-            packed.blocks,
-            centers,
-            scales,
-            steps,
-            step_units,
-            largest_step,
-            reach,
-            *bias,
-            *loose,
-        )
+            even = np.zeros((len(steps), self.model.layout.n_sections % 2, 16), np.int8)
+            arguments["steps"] = np.concatenate([steps, even], axis=1)
+            arguments |= {"step_units": step_units, "largest_step": largest_step}
+        if packed.unpacked:
+            arguments |= self._unpacked_scales(packed.scales, lists) | {"unpacked_biases": packed.biases}
+        return arguments
 
-    def _loose_scales(self, scales: NDArray[Any] | None, lists: Lists) -> tuple[Any, Any, Any]:
-        """Numbers of scales, scales themselves, or one scale a row."""
+    def _unpacked_scales(self, scales: NDArray[Any] | None, lists: Lists) -> dict[str, NDArray[Any]]:
+        """Indices of scales, scales themselves, or one scale per row."""
         if scales is None:
-            return None, None, None
+            return {}
         if self.model.vector_levels is None:
-            return (scales, None, None) if self.model.scales is not None else (None, scales, None)
+            return {"unpacked_alphas" if self.model.scales is None else "unpacked_scales": scales}
         models = [quantizer.model_ for quantizer in self.quantizers]
         levels = np.stack([model.vector_levels for model in models if model.vector_levels is not None])
         numbers = np.minimum(scales[:, 0], levels.shape[1] - 1)  # codes read from a file may be wrong
-        return None, None, levels[lists if len(levels) > 1 else 0, numbers]
+        return {"unpacked_factors": levels[lists if len(levels) > 1 else 0, numbers]}
 
     @once
     def _tables(self) -> tuple[Float32Array, Float32Array | None]:

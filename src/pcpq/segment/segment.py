@@ -208,32 +208,56 @@ class Segment:
 
     @once
     def searcher(self) -> Any:
-        """Lists, codes and kept vectors in native hands."""
-        trained, partition = self.trained, self.trained.partition
-        keep = "none" if self.kept.shape[1] == 0 else self.kept.dtype.name
-        coarse = trained.coarse
-        # Bases by rounded centers may be larger than by the centers themselves.
-        largest, largest_offset = 2.0 * coarse.longest, float(np.abs(partition.offsets).max())
-        shapes = self.spread.shapes(np.diff(self.blocks.rows), trained.dimensions)
-        places = (self.blocks.rows, self.blocks.places)
-        centers = coarse.arguments(exact=keep == "none" or coarse.is_rough(shapes[0]))
-        lists = (centers, partition.spreads, partition.offsets, largest, largest_offset, shapes, *places)
-
+        """The native searcher over lists, codes and kept vectors."""
+        trained = self.trained
+        layout = trained.codebooks.model.layout
         if self.packed.scales is not None and trained.codebooks.model.vector_levels is not None:
             self.verify()  # scales are looked up here and now
-        bias = (trained.bias_low, trained.bias_step, not trained.euclidean)
-        codes = trained.codebooks.arguments(self.packed, self.lists, self.spread.reach, bias)
+        codes = _core.Codes(
+            **trained.codebooks.arguments(self.packed, self.lists),
+            reach=self.spread.reach,
+            bias_low=trained.bias_low,
+            bias_step=trained.bias_step,
+            bias_by_length=not trained.euclidean,
+        )
+        kept = _core.Kept(
+            keep="none" if self.kept.shape[1] == 0 else self.kept.dtype.name,
+            rows=np.ascontiguousarray(self.kept).view(np.uint8),
+            units=self.units,
+            euclidean=trained.euclidean,
+            gains=None if self.gains is None else self.gains.view(np.uint16),
+            biases=self.biases,
+            ids=self.ids,
+        )
+        rotation = _core.Rotation(
+            matrix=trained.matrix,
+            columns=None if layout.padded == layout.dimensions else layout.columns.astype(np.int64),
+        )
+        return _core.Searcher(
+            lists=self._native_lists(),
+            codes=codes,
+            kept=kept,
+            rotation=rotation,
+            row_unit=trained.unit,
+            query_unit=trained.query_unit,
+            unit_length=trained.metric == "cosine",
+            guard=None if self.guard is None else self.guard.native,
+        )
 
-        gains = None if self.gains is None else self.gains.view(np.uint16)
-        kept = np.ascontiguousarray(self.kept).view(np.uint8)
-        judged_by = (keep, kept, self.units, trained.euclidean, gains, self.biases, self.ids)
-
-        layout = trained.codebooks.model.layout
-        columns = None if layout.padded == layout.dimensions else layout.columns.astype(np.int64)
-        turn = (trained.matrix, columns)
-        asking = (trained.unit, trained.query_unit, trained.metric == "cosine")
-        guard = None if self.guard is None else self.guard.native
-        return _core.Searcher(lists, codes, judged_by, turn, trained.dimensions, *asking, guard)
+    def _native_lists(self) -> _core.Lists:
+        coarse, partition = self.trained.coarse, self.trained.partition
+        shapes = self.spread.shapes(np.diff(self.blocks.rows), self.trained.dimensions)
+        return _core.Lists(
+            **coarse.arguments(exact=self.kept.shape[1] == 0 or coarse.is_rough(shapes[0])),
+            spreads=partition.spreads,
+            offsets=partition.offsets,
+            # Bases by rounded centroids may be larger than by the centroids themselves.
+            largest_base=2.0 * coarse.longest,
+            largest_offset=float(np.abs(partition.offsets).max()),
+            shapes=shapes,
+            rows=self.blocks.rows,
+            places=self.blocks.places,
+        )
 
     def search(
         self,
@@ -256,11 +280,29 @@ class Segment:
         scores, ids = np.empty((n, k), np.float64), np.empty((n, k), np.int64)
         native = self.searcher.search
         if n == 1 or out_counts is not None:
-            native(queries, probes, rerank, ids, scores, allowed.mask, allowed.share, out_counts, out_seconds)
+            native(
+                queries=queries,
+                probes=probes,
+                rerank=rerank,
+                out_ids=ids,
+                out_scores=scores,
+                allowed=allowed.mask,
+                share=allowed.share,
+                out_counts=out_counts,
+                out_seconds=out_seconds,
+            )
             return scores, ids
 
         def search_some(part: slice) -> None:
-            native(queries[part], probes, rerank, ids[part], scores[part], allowed.mask, allowed.share)
+            native(
+                queries=queries[part],
+                probes=probes,
+                rerank=rerank,
+                out_ids=ids[part],
+                out_scores=scores[part],
+                allowed=allowed.mask,
+                share=allowed.share,
+            )
 
         together = min(QUERIES_TOGETHER, -(-n // available_threads(threads)))
         map_threads(search_some, slices(n, together), threads)

@@ -152,10 +152,23 @@ def recall_sums(
     lists = reranked([part.lists for part in parts])
     counts = np.array([[judged_for(k, each) for each in CANDIDATES] for k in results])
     hits, squares = np.empty((2, len(results), len(probes), len(CANDIDATES)))
-    arrays = (scanned, lists, ranks, starts, np.array(results), np.array(probes), counts)
-    native: Any = _core.sum_recalls
-    native(*(np.ascontiguousarray(array, np.int32) for array in arrays), hits, squares)
+    _core.sum_recalls(
+        scanned=as_int32(scanned),
+        lists=as_int32(lists),
+        ranks=as_int32(ranks),
+        parts=as_int32(starts),
+        results=as_int32(results),
+        probes=as_int32(probes),
+        reranks=as_int32(counts),
+        out_hits=hits,
+        out_squares=squares,
+    )
     return RecallSums(hits, squares, rows_by_probes(snapshot, order, probes))
+
+
+def as_int32(values: Any) -> NDArray[np.int32]:
+    """Return values as contiguous int32, as native code takes them."""
+    return np.ascontiguousarray(values, np.int32)
 
 
 def measure_index(snapshot: Snapshot, queries: Any, truth: Any, seed: int, threads: int | None) -> RecallCurve:

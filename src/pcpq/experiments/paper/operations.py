@@ -48,7 +48,7 @@ def table(setting: Setting, vectors: Float32Array, queries: Float32Array) -> Ite
             # Codes are repeated if there are fewer vectors, because only their number matters.
             some = codes[np.arange(n) % len(codes)]
             one = quantizer.model_.layout.pad(queries[:1])
-            counted = _core.count_score_operations(one, **score_arguments(quantizer.model_, some))
+            counted = _core.count_score_operations(queries=one, **score_arguments(quantizer.model_, some))
             yield {
                 "label": label,
                 "vectors": n,

@@ -46,7 +46,7 @@ class Frame:
     shapes: dict[str, Shape]  # of every array
     places: dict[str, int]  # offset of each array, for a header of the expected length
     rows_a_page: int
-    loose: bool
+    unpacked: bool
 
     @property
     def path(self) -> Path:
@@ -94,13 +94,13 @@ def frame_of(
     one = PartFile(directory, parts[0].entry).rows(slice(filled, filled + 1)).taken(slice(0, 1))
     example = Segment.of(trained, copied(one), Spread(1.0, np.zeros((3, len(counts))), 0.0), names)
     rows_a_page, n = page_of(example.kept), int(counts.sum())
-    frame = Frame(directory, name, counts, {}, {}, rows_a_page, example.packed.loose)
+    frame = Frame(directory, name, counts, {}, {}, rows_a_page, example.packed.unpacked)
     pages = -(-n // rows_a_page)
     spread = Spread(1.0, np.zeros((3, len(counts))), 0.0)
     small = small_arrays(counts, spread, np.zeros(len(counts), np.uint32), np.zeros(pages, np.uint32))
     shapes = {part: (array.dtype, array.shape) for part, array in small.items()}
     for part, array in large_arrays(example).items():
-        by_block = part == "codes" and not example.packed.loose
+        by_block = part == "codes" and not example.packed.unpacked
         length = len(array) if part in STRING_ID_ARRAYS else frame.blocks.count if by_block else n
         shapes[part] = (array.dtype.newbyteorder("<"), (length, *array.shape[1:]))
     return replace(frame, shapes=shapes)
@@ -158,7 +158,7 @@ def write_lists(frame: Frame, trained: Trained, entries: Sequence[FileEntry], li
     descriptor = os.open(frame.path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         for name, array in large_arrays(segment).items():
-            by_block = name == "codes" and not frame.loose
+            by_block = name == "codes" and not frame.unpacked
             start = int(frame.blocks.places[lists.start]) // BLOCK if by_block else first
             width = size_of((frame.shapes[name][0], frame.shapes[name][1][1:]))
             write_at(descriptor, frame.places[name] + start * width, as_bytes(array))
@@ -182,7 +182,18 @@ def checks_of_pages(
     places = np.array([0, -(-len(some) // BLOCK) * BLOCK])
     checks, one_list = np.empty(end_page - first_page, np.uint32), np.empty(1, np.uint32)
     flat = as_bytes(some).reshape(len(some), -1)
-    _core.Guard("", rows, places, [], [], flat, rows_a_page, one_list, checks).compute(one_list, checks)
+    guard = _core.Guard(
+        file="",
+        rows=rows,
+        places=places,
+        by_block=[],
+        by_row=[],
+        kept=flat,
+        rows_per_page=rows_a_page,
+        list_checks=one_list,
+        page_checks=checks,
+    )
+    guard.compute(one_list, checks)
     return first_page, checks
 
 

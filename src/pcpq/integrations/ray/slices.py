@@ -121,7 +121,7 @@ class SlicedPart:
             whole,
             blocks=Blocks(rows, places),
             packed=packed._replace(
-                blocks=packed.blocks[some if packed.loose else some_blocks],
+                blocks=packed.blocks[some if packed.unpacked else some_blocks],
                 scales=None if packed.scales is None else packed.scales[some],
                 biases=None if packed.biases is None else packed.biases[some],
             ),
