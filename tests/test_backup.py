@@ -8,11 +8,13 @@ import threading
 import numpy as np
 import pytest
 from patched_os import patch_os
-from test_storage import VECTORS, answers, files, small_index
+from small_indexes import VECTORS, answers, files, small_index
 
 import pcpq
 from pcpq.store import backup as storage_backup
 from pcpq.util import durable_files
+
+pytestmark = pytest.mark.torture
 
 IDS = range(0, 420, 9)
 

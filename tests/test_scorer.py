@@ -153,9 +153,9 @@ def test_codes_of_another_quantizer_are_refused(clustered_vectors):
     codes = fitted.encode(clustered_vectors[:5])
     with pytest.raises(ValueError, match=r"codes have shape \(5, 6\); the quantizer has 12 sections"):
         pcpq.QPCPQ(section_size=2).fit(clustered_vectors).decode(codes)
-    with pytest.raises(ValueError, match="codes lack scales; QPCPQ has 6 a vector"):
+    with pytest.raises(ValueError, match="codes lack scales; QPCPQ has 6 per vector"):
         fitted.decode(pcpq.Codes(codes.centers))
-    with pytest.raises(ValueError, match="codes hold scales; PQ has 0 a vector"):
+    with pytest.raises(ValueError, match="codes hold scales; PQ has 0 per vector"):
         pcpq.PQ(section_size=4).fit(clustered_vectors).decode(codes)
     with pytest.raises(ValueError, match="codes have dtype uint16; the quantizer's have uint8"):
         fitted.decode(pcpq.Codes(codes.centers.astype(np.uint16), codes.scales))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import nullcontext
 from copy import copy
@@ -30,19 +29,16 @@ from pcpq.search.result import Result
 from pcpq.search.snapshot import Snapshot
 from pcpq.search.statistics import statistics
 from pcpq.search.where import WhereLimits
-from pcpq.segment.encoded_rows import RowsBuilder
 from pcpq.segment.trained import Trained
 from pcpq.segment.training import train, training_rows
 from pcpq.store.backup import back_up
+from pcpq.store.changes import Progress
 from pcpq.store.files import Maps
 from pcpq.store.manifest import Manifest
 from pcpq.store.refit import sample_of
 from pcpq.store.state import State
 from pcpq.store.store import Store
 from pcpq.tuning.measure import measure_index
-from pcpq.util.threads import available_threads
-
-Progress = Callable[[int, int | None], None]
 
 
 class Index:
@@ -553,18 +549,10 @@ class Index:
         replacing: bool,
         threads: int | None,
         progress: Progress | None,
-        look: Callable[[Float32Array, int], None] | None = None,
     ) -> NDArray[Any]:
-        """Encode vectors batch by batch; they are found when all are done. `look` sees them and their place."""
         state, stream = self._fitted(), Stream.of(vectors)
         self._refuse_readers()
-        trained, builder = state.snapshot.trained, RowsBuilder(stream.length)
-        batches = stream.batches(trained.dimensions, available_threads(threads))
-        for rows, spread in trained.all_rows(batches, threads, look):
-            builder.append(rows, spread)
-            if progress is not None:
-                progress(builder.count, stream.length)
-        return state.insert(trained, *builder.finish(), ids, attributes, replacing, threads)
+        return state.add(stream, ids, attributes, replacing=replacing, threads=threads, progress=progress)
 
     def _refuse_readers(self) -> None:
         if self._store is not None and self._store.lock is None:

@@ -144,7 +144,7 @@ def _book(tensors: Tensors, layout: Layout, number: int, settings: Any) -> Quant
 
 def write_segment(path: Path, segment: Segment) -> FileEntry:
     """All arrays of a segment, with their checksums."""
-    segment.trust()
+    segment.verify()
     rows_a_page = page_of(segment.kept)
     n_lists, n = len(segment.blocks.rows) - 1, len(segment)
     checks = np.empty(n_lists, np.uint32), np.empty(-(-n // rows_a_page), np.uint32)

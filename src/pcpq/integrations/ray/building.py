@@ -16,7 +16,7 @@ import ray
 from numpy.typing import NDArray
 
 from pcpq.building import learn, open_index
-from pcpq.index import Index, Progress, state_of
+from pcpq.index import Index, state_of
 from pcpq.integrations.ray.encoding import Encoded, batch_rows, encode_part
 from pcpq.integrations.ray.merging import (
     Written,
@@ -38,7 +38,7 @@ from pcpq.segment.ids import NewIds, new_ids
 from pcpq.segment.part import Part
 from pcpq.segment.segment import Segment
 from pcpq.segment.trained import Trained
-from pcpq.store.changes import sorted_attributes
+from pcpq.store.changes import Progress, sorted_attributes
 from pcpq.store.serialization import read_segment
 from pcpq.store.store import Contents, Store
 from pcpq.store.tensors import FileEntry

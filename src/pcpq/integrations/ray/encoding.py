@@ -55,7 +55,7 @@ def encode_part(
     for batch in source.batches(rows.start, rows.stop, batch_rows(source.dimensions)):
         first = rows.start + builder.count
         if exact is not None:
-            exact.look(batch, first)
+            exact.observe(batch, first)
         some, spread = trained.rows(batch, first, 1)
         some.ids[:] = np.arange(first, first + len(some))
         sums.add(some.lists, spread)

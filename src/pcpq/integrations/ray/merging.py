@@ -23,7 +23,7 @@ from pcpq.segment.encoded_rows import RowsBuilder
 from pcpq.segment.ids import Names
 from pcpq.segment.list_statistics import Spread
 from pcpq.segment.packing import BLOCK, Blocks
-from pcpq.segment.segment import LEAST_ROWS_A_BLOCK, Segment
+from pcpq.segment.segment import LEAST_ROWS_PER_BLOCK, Segment
 from pcpq.segment.trained import Trained
 from pcpq.store.serialization import LATER, Arrays, guard_of, large_arrays, page_of, segment_words, small_arrays
 from pcpq.store.tensors import FileEntry, Shape, as_bytes, checksum, header_for
@@ -61,7 +61,7 @@ class Frame:
     @property
     def dense(self) -> bool:
         """Whether lists share blocks; the same rule as in Segment.of."""
-        return int(self.counts.sum()) < LEAST_ROWS_A_BLOCK * len(self.counts)
+        return int(self.counts.sum()) < LEAST_ROWS_PER_BLOCK * len(self.counts)
 
     @property
     def size(self) -> int:

@@ -19,7 +19,7 @@ from pcpq.search.snapshot import Snapshot
 from pcpq.segment.list_statistics import Spread
 from pcpq.segment.packing import BLOCK, Blocks
 from pcpq.segment.part import Part, rows_in
-from pcpq.segment.segment import QUERIES_TOGETHER, Allowed, Mask, Segment, refuse_other_kind
+from pcpq.segment.segment import QUERIES_TOGETHER, Allowed, Mask, Segment, refuse_string_filter
 from pcpq.store.serialization import guard_of
 from pcpq.util.batches import slices
 from pcpq.util.threads import available_threads, map_threads
@@ -187,7 +187,7 @@ class SlicedPart:
             return self.mask_of_rows(np.flatnonzero(self._whole.rows_with(ids)))
         if self.segment.guard is not None:
             self.segment.guard.ids()
-        refuse_other_kind(ids)
+        refuse_string_filter(ids)
         return self.segment.blocks.mask(np.isin(self.ids, ids))
 
     def candidates(
