@@ -231,7 +231,7 @@ def equal_vectors(vectors):
         (lambda v: made("PCAW16,Flat", v), ValueError, "PCAMatrix of this Faiss index is not orthonormal"),
         (lambda v: made("PCAR16,Flat", v, IP), ValueError, "PCAMatrix of this Faiss index shifts vectors"),
         (lambda v: made("ITQ16,Flat", v), ValueError, "ITQTransform of this Faiss index cannot be undone"),
-        (lambda v: v, TypeError, "index is a ndarray; expected an index of Faiss"),
+        (lambda v: v, TypeError, "index is a ndarray; expected a Faiss index"),
         (lambda v: 7, TypeError, "index is a int; expected"),
     ],
 )
