@@ -43,7 +43,7 @@ from pcpq.search.plan import plan_search
 from pcpq.search.queries import prepare_queries
 from pcpq.search.request import SearchRequest
 from pcpq.search.searchable import ScanTrace
-from pcpq.segment.encoded_rows import RowsBuilder
+from pcpq.segment.encoded_rows import EncodedRowsBuilder
 from pcpq.segment.training import ROWS_PER_LIST, default_lists
 from pcpq.store.store import Store
 from pcpq.tuning.budget import DESIGNS
@@ -113,7 +113,7 @@ def staged(vectors: np.ndarray, queries: np.ndarray, metric: str) -> Run:
     start = timed("train", start)
     state = index._fitted()
     trained = state.snapshot.trained
-    exact, builder = ExactAnswers(trained, tuning_queries), RowsBuilder(len(vectors))
+    exact, builder = ExactAnswers(trained, tuning_queries), EncodedRowsBuilder(len(vectors))
     for batch in stream.batches(trained.dimensions, 1):
         start = clock()
         exact.observe(batch, builder.count)

@@ -108,7 +108,7 @@ def test_probes_to_measure_rise_to_all_lists(n):
 
 def test_words_and_back():
     curve = made_up()
-    again = RecallCurve.of_words(json.loads(json.dumps(curve.as_words())))
+    again = RecallCurve.from_json(json.loads(json.dumps(curve.to_json())))
     assert np.allclose(again.means, curve.means, atol=1e-5)
     assert again.choose(10, 0.9) == pytest.approx(curve.choose(10, 0.9), rel=1e-3)
 
@@ -133,13 +133,13 @@ def test_words_and_back():
     ],
 )
 def test_words_that_cannot_be_right_are_refused(field, value):
-    words = made_up().as_words() | {field: value}
+    words = made_up().to_json() | {field: value}
     with pytest.raises((ValueError, TypeError)):
-        RecallCurve.of_words(words)
+        RecallCurve.from_json(words)
 
 
 def test_numbers_out_of_range_are_refused():
-    words = made_up().as_words()
+    words = made_up().to_json()
     words["means"][0][0][0] = float("nan")
     with pytest.raises(ValueError, match="out of range"):
-        RecallCurve.of_words(words)
+        RecallCurve.from_json(words)

@@ -50,10 +50,10 @@ def committed(name: str) -> dict[str, Any]:
 
 def about(name: str) -> str:
     """Return a short description of a data set, by name."""
-    return in_words(committed(f"defaults_{name}")["data"])
+    return json_text(committed(f"defaults_{name}")["data"])
 
 
-def in_words(data: dict[str, Any]) -> str:
+def json_text(data: dict[str, Any]) -> str:
     """Return a short description of the data of a result."""
     return f"{data['name']}: {data['n']:,} x {data['d']}, {data['metric']}"
 
@@ -100,7 +100,7 @@ def beside(rival: str) -> str:
         heads = [f"{MODES[mode]}, {target}" for mode, target in runs]
         middle = found["runs"][runs.index(("batch", 0.95))]["contestants"]
         sizes = [f"{middle[name]['bytes_a_vector']:.0f}" for name in ("pcpq", rival)]
-        lines.append((in_words(found["data"]), " / ".join(sizes), *(ratios.get(run, "") for run in runs)))
+        lines.append((json_text(found["data"]), " / ".join(sizes), *(ratios.get(run, "") for run in runs)))
         commands.append(ran_in(found["environment"]))
     head = ("set", f"bytes per vector, pcpq / {rival}", *heads)
     return "\n\n".join((markdown(head, lines), *commands))

@@ -11,7 +11,7 @@ import pytest
 import ray_nodes  # noqa: F401  (before Ray, for which it sets variables)
 
 import pcpq
-from pcpq.segment.ids import Names
+from pcpq.segment.ids import StringIds
 from pcpq.tuning.ground_truth import ExactAnswers
 
 pytest.importorskip("ray")
@@ -99,7 +99,7 @@ def test_a_header_of_another_length_than_expected_moves_the_rest(extra, vectors,
 def test_ids_and_words_are_where_one_process_has_them(vectors, source, tmp_path):
     words = [f"wörd {number % 97} of {number}" for number in range(ROWS)]
     ids = np.random.default_rng(4).permutation(10 * ROWS)[:ROWS]
-    for name, given, names, numbers in (("words", words, Names.of(words), None), ("ids", ids, None, ids)):
+    for name, given, names, numbers in (("words", words, StringIds.of(words), None), ("ids", ids, None, ids)):
         folder = tmp_path / name
         index = pcpq.build(vectors, given, metric="dot", n_lists=40)
         index.save(folder / "single")
@@ -120,7 +120,7 @@ def test_a_gathered_sample_teaches_what_an_array_teaches(vectors, source):
         index, asked = learn(stream, metric, None, None, 1, {"n_lists": lists})
         single = pcpq.build(vectors, metric=metric, n_lists=lists)
         mine, other = index._fitted().snapshot.trained, single._fitted().snapshot.trained
-        np.testing.assert_array_equal(mine.partition.centers, other.partition.centers)
+        np.testing.assert_array_equal(mine.partition.centroids, other.partition.centroids)
         np.testing.assert_array_equal(mine.codebooks.model.centers, other.codebooks.model.centers)
         np.testing.assert_array_equal(asked.vectors, vectors[asked.own])
 
@@ -132,7 +132,7 @@ def test_a_large_source_is_sampled_by_the_numbers_that_an_array_is(vectors):
     index, _ = learn(stream, "dot", None, None, 1, {"n_lists": 4})
     single = pcpq.build(rows, metric="dot", n_lists=4)
     mine, other = index._fitted().snapshot.trained, single._fitted().snapshot.trained
-    np.testing.assert_array_equal(mine.partition.centers, other.partition.centers)
+    np.testing.assert_array_equal(mine.partition.centroids, other.partition.centroids)
     rows[69_000:69_900] = np.nan
     with pytest.raises(ValueError, match=r"vectors\[69\d\d\d, 0\] is nan"):
         learn(stream, "dot", None, None, 1, {"n_lists": 4})

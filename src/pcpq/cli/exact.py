@@ -120,10 +120,10 @@ def some_rows(file: VectorFile) -> tuple[Ids, Float32Array]:
 
 def numbers_of(snapshot: Snapshot, ids: Any, file: VectorFile) -> Ids:
     """Return the internal numbers of the ids of a file, all of which must be in the index."""
-    if snapshot.of_words != (ids.dtype == object):
-        kinds = ("strings", "integers") if snapshot.of_words else ("integers", "strings")
+    if snapshot.has_string_ids != (ids.dtype == object):
+        kinds = ("strings", "integers") if snapshot.has_string_ids else ("integers", "strings")
         raise ValueError(f"ids of the index are {kinds[0]}, those of {file.path} are {kinds[1]}")
-    numbers = given_answers(snapshot, ids.reshape(-1, 1)).ids[:, 0] if snapshot.of_words else ids
+    numbers = given_answers(snapshot, ids.reshape(-1, 1)).ids[:, 0] if snapshot.has_string_ids else ids
     present = np.zeros(len(ids), bool)
     for rows in snapshot.find(ids):
         present |= rows >= 0

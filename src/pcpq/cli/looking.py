@@ -180,8 +180,8 @@ def export(options: argparse.Namespace) -> None:
         numbers = np.concatenate([np.empty(0, np.int64), *parts])
         order = np.argsort(numbers)
         numbers = numbers[order]
-        ids = snapshot.words(numbers).tolist() if snapshot.of_words else numbers
-        consecutive = not snapshot.of_words and bool((numbers == np.arange(len(numbers))).all())
+        ids = snapshot.strings(numbers).tolist() if snapshot.has_string_ids else numbers
+        consecutive = not snapshot.has_string_ids and bool((numbers == np.arange(len(numbers))).all())
         with_ids = format in WITH_IDS
         batches = vectors_in_order(snapshot, order, bar)
         count = write_vectors(options.out, batches, ids if with_ids else None, format=options.format)

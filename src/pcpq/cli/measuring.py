@@ -83,7 +83,7 @@ def queries_of(options: argparse.Namespace) -> Any:
 def as_ids(index: Index, numbers: Any) -> Any:
     """Return the ids that belong to internal numbers."""
     state = state_of(index)
-    return state.snapshot.words(numbers) if state.kind == "str" else numbers
+    return state.snapshot.strings(numbers) if state.kind == "str" else numbers
 
 
 def curve_of(index: Index) -> RecallCurve | None:

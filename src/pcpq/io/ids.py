@@ -67,10 +67,12 @@ def as_asked(ids: Any) -> NDArray[Any]:
 
     NumPy's own strings would lose trailing zero characters.
     """
-    return np.atleast_1d(np.array(as_words(ids), object) if kind_of(ids) == "str" else as_array(ids, "ids"))
+    return np.atleast_1d(
+        np.array(as_string_ids(ids), object) if kind_of(ids) == "str" else as_array(ids, "ids")
+    )
 
 
-def as_words(ids: Any, count: int | None = None) -> list[str]:
+def as_string_ids(ids: Any, count: int | None = None) -> list[str]:
     """Return string ids as a list of `count` strings (any number if None), or raise a ValueError."""
     strings: list[str] = np.atleast_1d(np.asarray(ids, dtype=object)).tolist()
     for string in strings:

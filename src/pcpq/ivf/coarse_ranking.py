@@ -45,7 +45,7 @@ class Coarse:
     def of(cls, partition: Partition) -> Coarse:
         """Round the centroids of a partition."""
         # Relative to the mean: the part that all centroids share then costs no precision.
-        centroids = partition.around
+        centroids = partition.centered
         n, d = centroids.shape
         longest, largest = float(np.linalg.norm(centroids, axis=1).max()), float(np.abs(centroids).max())
         # Queries get half of the bits; more if there are so many coordinates that rounding adds much length.
@@ -67,7 +67,7 @@ class Coarse:
             float(longest_query),
             longest,
             centroids,
-            partition.middle,
+            partition.mean_centroid,
         )
 
     def products(self, rows: Float32Array) -> Float32Array:

@@ -67,7 +67,7 @@ def spreads_of(
     return counts, (total + total.sum() / counts.sum()) / (counts + 1)
 
 
-def nearest_centers(
+def nearest_centroids(
     rows: Vectors, centroids: Float32Array, threads: int | None, crowding: Float32Array | float = 0.0
 ) -> tuple[NDArray[np.int32], Float32Array]:
     """Return the nearest centroid of every row, and the squared distance from it.
@@ -95,7 +95,7 @@ def nearest_of(
     return best, np.einsum("ij,ij->i", rows, rows) - 2.0 * scores[np.arange(len(best)), best]
 
 
-def nearer_centers(
+def nearby_centroids(
     rows: Vectors,
     centroids: Float32Array,
     assigned: NDArray[np.int32],
@@ -122,7 +122,7 @@ def nearer_centers(
     return found, distances
 
 
-def mean_centers(
+def mean_centroids(
     rows: Vectors,
     assigned: NDArray[np.int32],
     distances: Float32Array,

@@ -17,12 +17,12 @@ from pcpq.ivf.kmeans import (
     ROWS_TO_HALVE,
     EveryOther,
     Vectors,
-    mean_centers,
-    nearer_centers,
-    nearest_centers,
+    mean_centroids,
+    nearby_centroids,
+    nearest_centroids,
     spreads_of,
 )
-from pcpq.util.lazy import once
+from pcpq.util.lazy import lazy
 
 # Standard deviations above the centroid's score at which the best row of a list is assumed to score.
 LIKELY_BEST = 4.0
@@ -40,27 +40,27 @@ class Partition:
     distances, m is subtracted from the query first.
     """
 
-    centers: Float32Array  # (L, d)  centroids
+    centroids: Float32Array  # (L, d)
     spreads: Float32Array  # (L,)  how far the best score of a list may exceed that of its centroid
     offsets: Float32Array  # (L,)
 
     def __len__(self) -> int:
-        return len(self.centers)
+        return len(self.centroids)
 
-    @once
-    def middle(self) -> Float32Array:
+    @lazy
+    def mean_centroid(self) -> Float32Array:
         """The (d,) mean of the centroids."""
-        middle: Float32Array = self.centers.mean(axis=0)
-        return middle
+        mean: Float32Array = self.centroids.mean(axis=0)
+        return mean
 
-    @once
-    def around(self) -> Float32Array:
+    @lazy
+    def centered(self) -> Float32Array:
         """The (L, d) centroids minus their mean."""
-        return self.centers - self.middle
+        return self.centroids - self.mean_centroid
 
     def assign(self, rows: Float32Array, threads: int | None = None) -> NDArray[np.int32]:
         """Return the (n,) list of every row: the one with the nearest centroid."""
-        return nearest_centers(rows, self.centers, threads)[0]
+        return nearest_centroids(rows, self.centroids, threads)[0]
 
 
 def fit_partition(
@@ -82,10 +82,10 @@ def fit_partition(
     for number in range(all_rounds):
         some = half if number < HALF_ROUNDS else rows
         if number < all_rounds - NEAR_ROUNDS or n_lists <= 4 * NEAR_LISTS:
-            assigned, distances = nearest_centers(some, centroids, threads, crowding)
+            assigned, distances = nearest_centroids(some, centroids, threads, crowding)
         else:
-            assigned, distances = nearer_centers(some, centroids, assigned, threads, crowding)
-        centroids = mean_centers(some, assigned, distances, centroids, threads)
+            assigned, distances = nearby_centroids(some, centroids, assigned, threads, crowding)
+        centroids = mean_centroids(some, assigned, distances, centroids, threads)
         counts, squared_spreads = spreads_of(assigned, distances - crowding[assigned], n_lists)
         # In units of the list's own spread, since lists of short vectors are close together. The mean with the
         # previous value keeps list sizes from oscillating.
@@ -95,7 +95,7 @@ def fit_partition(
     centroids, spreads = centroids[order], LIKELY_BEST * np.sqrt(squared_spreads / centroids.shape[1])[order]
     partition = Partition(centroids, spreads.astype(np.float32), np.zeros(n_lists, np.float32))
     if metric == "euclidean":
-        squares = np.einsum("ij,ij->i", partition.around, partition.around)
+        squares = np.einsum("ij,ij->i", partition.centered, partition.centered)
         return replace(partition, spreads=np.zeros_like(squares), offsets=-0.5 * squares)
     return partition
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ class Codes:
 
     Attributes
     ----------
-    centers : (n, m) uint8 or uint16, the index of the codeword of every section. With one scale per vector,
+    codes : (n, m) uint8 or uint16, the index of the codeword of every section. With one scale per vector,
         i + k stands for codeword i of k with the opposite sign
     scales : (n, m) uint8, the index of the scale of every section; (n, 1) uint8 with one scale per vector;
         (n, m) float32, the scale itself, if it is exact; None without scales
@@ -27,17 +28,23 @@ class Codes:
         with bias="anchor" times <query, anchor>
     """
 
-    centers: NDArray[np.unsignedinteger[Any]]
+    codes: NDArray[np.unsignedinteger[Any]]
     scales: NDArray[Any] | None = None
     gains: NDArray[np.float16] | None = None
     biases: NDArray[np.float16] | None = None
 
     def __len__(self) -> int:
-        return len(self.centers)
+        return len(self.codes)
 
     def __getitem__(self, rows: slice | NDArray[Any]) -> Codes:
         """Return the codes of some rows."""
         return Codes(*(None if field is None else field[rows] for field in self._fields()))  # type: ignore[arg-type]
+
+    @property
+    def centers(self) -> NDArray[np.unsignedinteger[Any]]:
+        """The former name of `codes`."""
+        warnings.warn("Codes.centers is now Codes.codes", DeprecationWarning, stacklevel=2)
+        return self.codes
 
     @property
     def nbytes(self) -> int:
@@ -45,7 +52,7 @@ class Codes:
         return sum(field.nbytes for field in self._fields() if field is not None)
 
     def _fields(self) -> tuple[NDArray[Any] | None, ...]:
-        return self.centers, self.scales, self.gains, self.biases
+        return self.codes, self.scales, self.gains, self.biases
 
 
 @dataclass(frozen=True)

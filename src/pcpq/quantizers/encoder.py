@@ -117,7 +117,7 @@ def encode(
         if directions is not None:
             towards = model.layout.pad(working_rows(directions[rows], model.unit, "directions", rows.start))
         centers, scales = search_codes(options, model, points, towards)
-        codes.centers[rows] = centers
+        codes.codes[rows] = centers
         if codes.scales is not None:
             codes.scales[rows] = scales
         if codes.gains is not None or codes.biases is not None:

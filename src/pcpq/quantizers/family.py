@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, TypeVar
 
@@ -147,7 +148,7 @@ class Quantizer:
         """Return the (n, d) float32 vectors that codes represent. Gain and bias are used by `scores` only."""
         model = self._fitted()
         self._check_codes(codes)
-        decoded = encoder.decode_working(model, codes.centers, codes.scales)
+        decoded = encoder.decode_working(model, codes.codes, codes.scales)
         decoded *= np.float32(model.unit)
         return model.layout.unpad(decoded)
 
@@ -202,7 +203,13 @@ class Quantizer:
 
     @property
     def centers_(self) -> Float32Array:
-        """Codewords, (m, k, D) float32, in the units of the vectors."""
+        """The former name of `codewords_`."""
+        warnings.warn("centers_ is now codewords_", DeprecationWarning, stacklevel=2)
+        return self.codewords_
+
+    @property
+    def codewords_(self) -> Float32Array:
+        """The (m, k, D) codewords of all sections, in the unit of the vectors."""
         model = self._fitted()
         return np.multiply(model.readout[:, : model.centers.shape[1]], model.unit, dtype=np.float32)
 
@@ -253,11 +260,11 @@ class Quantizer:
     def _check_codes(self, codes: Codes) -> None:
         model = self._fitted()
         m = model.layout.n_sections
-        if codes.centers.ndim != 2 or codes.centers.shape[1] != m:
-            raise ValueError(f"codes have shape {codes.centers.shape}; the quantizer has {m} sections")
-        if codes.centers.dtype != model.code_dtype:
+        if codes.codes.ndim != 2 or codes.codes.shape[1] != m:
+            raise ValueError(f"codes have shape {codes.codes.shape}; the quantizer has {m} sections")
+        if codes.codes.dtype != model.code_dtype:
             raise ValueError(
-                f"codes have dtype {codes.centers.dtype}; the quantizer's have {model.code_dtype.__name__}"
+                f"codes have dtype {codes.codes.dtype}; the quantizer's have {model.code_dtype.__name__}"
             )
         expected = encoder.scale_columns(self._options, m)
         if (codes.scales is None) != (expected == 0):

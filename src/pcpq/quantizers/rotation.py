@@ -42,6 +42,6 @@ def learned_rotation(rows: Float32Array, quantizer: Quantizer, matrix: Float32Ar
     return matrix
 
 
-def turn(rows: Float32Array, matrix: Float32Array | None) -> Float32Array:
+def rotate(rows: Float32Array, matrix: Float32Array | None) -> Float32Array:
     """Return the rows rotated by a matrix; None leaves them as they are."""
     return rows if matrix is None else rows @ matrix

@@ -23,7 +23,7 @@ def score_arguments(model: Model, codes: Codes) -> dict[str, Any]:
     return {
         "codewords": model.readout,
         "scales": model.scales,
-        "codes": np.ascontiguousarray(codes.centers),
+        "codes": np.ascontiguousarray(codes.codes),
         "scale_codes": indices,
         "alphas": alphas,
     }

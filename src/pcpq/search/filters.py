@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.io.ids import as_words, integer_ids, kind_of
+from pcpq.io.ids import as_string_ids, integer_ids, kind_of
 from pcpq.segment.segment import Allowed, Mask, Segment
 
 
@@ -52,7 +52,9 @@ class Bitmap:
 
     def __init__(self, ids: Any) -> None:
         strings = kind_of(ids) == "str"
-        self.ids: NDArray[Any] = np.unique(np.array(as_words(ids), object) if strings else integer_ids(ids))
+        self.ids: NDArray[Any] = np.unique(
+            np.array(as_string_ids(ids), object) if strings else integer_ids(ids)
+        )
         self._masks: WeakKeyDictionary[Segment, Mask] = WeakKeyDictionary()
 
     def __len__(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.util.lazy import once
+from pcpq.util.lazy import lazy
 
 Table = NDArray[np.float64]
 
@@ -63,7 +63,7 @@ class RecallCurve:
     queries: int
     kind: str  # "held out" from the vectors, or "given" by the user
 
-    @once
+    @lazy
     def sure(self) -> Table:
         """The (K, P, R) lower bounds of recall by Wilson's interval, which is wide even if nothing was missed.
 
@@ -131,7 +131,7 @@ class RecallCurve:
         """Return the column of the largest measured number of candidates per result that is at most `each`."""
         return max(int(np.searchsorted(self.candidates, each, side="right")) - 1, 0)
 
-    def as_words(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the curve as JSON values."""
         tables = {"means": self.means, "errors": self.errors}
         return {
@@ -145,8 +145,8 @@ class RecallCurve:
         }
 
     @classmethod
-    def of_words(cls, values: dict[str, Any]) -> RecallCurve:
-        """Return the curve that `as_words` wrote; raise a ValueError if it is not valid."""
+    def from_json(cls, values: dict[str, Any]) -> RecallCurve:
+        """Return the curve that `to_json` wrote; raise a ValueError if it is not valid."""
         results, probes = (rising(name, values[name]) for name in ("results", "probes"))
         candidates = tuple(float(each) for each in values["candidates"])
         if not candidates or not all(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pcpq.errors import FormatError
 from pcpq.io.arrays import Float32Array, Ids
-from pcpq.io.ids import as_words, integer_ids
+from pcpq.io.ids import as_string_ids, integer_ids
 from pcpq.search.filters import allowed_rows
 from pcpq.search.recall_curve import RecallCurve
 from pcpq.search.request import SearchRequest
@@ -26,7 +26,7 @@ from pcpq.segment.attributes import same_rows
 from pcpq.segment.part import Part
 from pcpq.segment.segment import Allowed, Scores, Segment
 from pcpq.segment.trained import Trained
-from pcpq.util.lazy import once
+from pcpq.util.lazy import lazy
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Snapshot:
         """Return the state for pickle, without lazy attributes."""
         return {part.name: getattr(self, part.name) for part in fields(self)}
 
-    @once
+    @lazy
     def plan_cache(self) -> PlanCache:
         """Cached plans."""
         return PlanCache()
@@ -100,27 +100,27 @@ class Snapshot:
         """Return for every part the row of every id, -1 if missing; ids are all integers or all strings."""
         if not self.parts:
             return []
-        strings = as_words(ids) if self.of_words and np.size(ids) else None
+        strings = as_string_ids(ids) if self.has_string_ids and np.size(ids) else None
         numbers = np.atleast_1d(integer_ids(ids)) if strings is None else np.empty(0, np.int64)
         found = []
         for part in self.parts:
-            rows = part.segment.find(numbers) if strings is None else part.segment.find_words(strings)
+            rows = part.segment.find(numbers) if strings is None else part.segment.find_strings(strings)
             found.append(np.where(part.has(rows), rows, -1))
         return found
 
     @property
-    def of_words(self) -> bool:
+    def has_string_ids(self) -> bool:
         """Whether ids are strings."""
         return bool(self.parts) and self.parts[0].segment.names is not None
 
-    def words(self, numbers: Ids) -> NDArray[np.object_]:
+    def strings(self, numbers: Ids) -> NDArray[np.object_]:
         """Return the string ids of integer ids as searches return them, None where there is none."""
         strings = np.full(numbers.size, None, object)
         flat = numbers.ravel()
         for part in self.parts:
             rows = part.segment.find(flat)
             present = np.flatnonzero(rows >= 0)
-            strings[present] = part.segment.words(rows[present])
+            strings[present] = part.segment.strings(rows[present])
         return strings.reshape(numbers.shape)
 
     def matching(

@@ -13,7 +13,7 @@ def statistics(snapshot: Snapshot) -> dict[str, Any]:
     """Return the statistics of a snapshot, as `Index.stats` returns them."""
     trained, n = snapshot.trained, len(snapshot)
     segments = [part.segment for part in snapshot.parts]
-    parts = {"lists": trained.partition.centers.nbytes}
+    parts = {"lists": trained.partition.centroids.nbytes}
     sizes = np.zeros(len(trained.partition), np.int64)
     for segment in segments:
         for name, size in segment.bytes_by_part().items():

@@ -23,7 +23,7 @@ from pcpq.segment.packing import (
     take_apart,
     unpack,
 )
-from pcpq.util.lazy import once
+from pcpq.util.lazy import lazy
 from pcpq.util.threads import map_threads
 
 # Lists with fewer training rows per codeword use the shared codebook: their own would overfit.
@@ -109,7 +109,7 @@ class Codebooks:
 
         found = map_threads(encode_one, parts, threads)
         place = np.argsort(np.concatenate([own for _, own in parts]), kind="stable")
-        columns = zip(*((c.centers, c.scales, c.gains, c.biases) for c in found), strict=True)
+        columns = zip(*((c.codes, c.scales, c.gains, c.biases) for c in found), strict=True)
         return Codes(*(None if column[0] is None else np.concatenate(column)[place] for column in columns))  # type: ignore[arg-type]
 
     def decode(self, codes: Codes, lists: Lists) -> Float32Array:
@@ -124,7 +124,7 @@ class Codebooks:
         if self.coding == "unpacked":
             return codes
         scales = None if codes.scales is None else pair_up(codes.scales)
-        return replace(codes, centers=pair_up(codes.centers), scales=scales)
+        return replace(codes, codes=pair_up(codes.codes), scales=scales)
 
     def expand(self, codes: Codes) -> Codes:
         """Return shrunk codes with one section per item."""
@@ -132,14 +132,14 @@ class Codebooks:
             return codes
         m = self.model.layout.n_sections
         scales = None if codes.scales is None else take_apart(codes.scales, m)
-        return replace(codes, centers=take_apart(codes.centers, m), scales=scales)
+        return replace(codes, codes=take_apart(codes.codes, m), scales=scales)
 
     def check(self, codes: Codes) -> None:
         """Raise a ValueError if shrunk codes hold the index of a codeword or scale that does not exist."""
         expanded, model = self.expand(codes), self.model
         levels = model.scales if model.vector_levels is None else model.vector_levels
         for name, indices, values in (
-            ("center", expanded.centers, model.readout),
+            ("center", expanded.codes, model.readout),
             ("scale", expanded.scales, levels),
         ):
             if indices is None or values is None or indices.size == 0:
@@ -151,8 +151,8 @@ class Codebooks:
     def pack(self, blocks: Blocks, lists: Lists, codes: Codes, bias_bytes: Bytes) -> PackedCodes:
         """Pack shrunk codes and bias bytes of rows in list order."""
         if self.coding == "unpacked":
-            width = codes.centers.dtype.itemsize * codes.centers.shape[1]
-            return PackedCodes(codes.centers.view(np.uint8).reshape(-1, width), codes.scales, bias_bytes)
+            width = codes.codes.dtype.itemsize * codes.codes.shape[1]
+            return PackedCodes(codes.codes.view(np.uint8).reshape(-1, width), codes.scales, bias_bytes)
         m, n_lists = self.model.layout.n_sections, len(blocks.rows) - 1
         packed = empty_lines((blocks.count, self.block_bytes), np.uint8)
         first = 0
@@ -167,10 +167,10 @@ class Codebooks:
             )
             out = packed[blocks.places[first] // BLOCK : blocks.places[last] // BLOCK]
             if codes.scales is None:
-                out[:] = pack_plain(part, m, codes.centers[some], bias_bytes[some])
+                out[:] = pack_plain(part, m, codes.codes[some], bias_bytes[some])
             else:
                 sums = self._step_sums(take_apart(codes.scales[some], m), lists[some])
-                out[:] = pack_scaled(part, codes.centers[some], codes.scales[some], bias_bytes[some], sums)
+                out[:] = pack_scaled(part, codes.codes[some], codes.scales[some], bias_bytes[some], sums)
             first = last
         return PackedCodes(packed)
 
@@ -211,7 +211,7 @@ class Codebooks:
         numbers = np.minimum(scales[:, 0], levels.shape[1] - 1)  # codes read from a file may be wrong
         return {"unpacked_factors": levels[lists if len(levels) > 1 else 0, numbers]}
 
-    @once
+    @lazy
     def _tables(self) -> tuple[Float32Array, Float32Array | None]:
         """The (B, m, D, k) codewords and (B, m, s) scales of all codebooks, zero-padded to at least 16."""
         models = [quantizer.model_ for quantizer in self.quantizers]
@@ -228,7 +228,7 @@ class Codebooks:
                 book[:, : model.scales.shape[1]] = model.scales
         return centers, scales
 
-    @once
+    @lazy
     def _steps(self) -> tuple[NDArray[np.int8], Float32Array, float]:
         """The (B, m, 16) scales as whole steps, their (B, m) units, and the largest step."""
         found = [scale_steps(q.model_.scales) for q in self.quantizers if q.model_.scales is not None]

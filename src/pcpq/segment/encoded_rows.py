@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pcpq import _core
 from pcpq.io.arrays import Bytes, Float32Array, Ids, empty_lines
-from pcpq.segment.list_statistics import Spread
+from pcpq.segment.list_statistics import ListStatistics
 from pcpq.util.pages import Pages
 
 # From this number of rows on, free memory is returned to the system before packing.
@@ -18,7 +18,7 @@ MANY_ROWS = 100_000
 
 
 @dataclass
-class Rows:
+class EncodedRows:
     """Encoded vectors as columns of one row per vector, in any order or in list order."""
 
     lists: NDArray[np.int32]  # (n,)
@@ -32,21 +32,21 @@ class Rows:
     ids: Ids  # (n,)
 
     @classmethod
-    def of(cls, columns: dict[str, NDArray[Any]]) -> Rows:
+    def of(cls, columns: dict[str, NDArray[Any]]) -> EncodedRows:
         """Return rows of these columns; all others are None."""
         return cls(**(dict.fromkeys(field.name for field in fields(cls)) | columns))  # type: ignore[arg-type]
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def put(self, start: int, rows: Rows) -> None:
+    def put(self, start: int, rows: EncodedRows) -> None:
         """Write rows into the columns, from row `start` on."""
         for name, column in self.columns().items():
             column[start : start + len(rows)] = getattr(rows, name)
 
-    def taken(self, rows: slice | NDArray[np.intp]) -> Rows:
+    def taken(self, rows: slice | NDArray[np.intp]) -> EncodedRows:
         """Return some of the rows."""
-        return Rows.of({name: column[rows] for name, column in self.columns().items()})
+        return EncodedRows.of({name: column[rows] for name, column in self.columns().items()})
 
     def sort_by_list(self) -> None:
         """Sort rows by list, in place, since two copies may not fit into memory."""
@@ -61,30 +61,32 @@ class Rows:
         return {name: column for name, column in found.items() if column is not None}
 
 
-class RowsBuilder:
+class EncodedRowsBuilder:
     """Collects batches of encoded rows; if their number is known, memory is allocated once."""
 
     def __init__(self, length: int | None) -> None:
         self._length, self.count = length, 0
-        self._rows: Rows | None = None
-        self._spread: Spread | None = None
+        self._rows: EncodedRows | None = None
+        self._spread: ListStatistics | None = None
         self._pages: dict[str, Pages] = {}  # memory of columns that grow
 
-    def append(self, some: Rows, spread: Spread) -> None:
+    def append(self, some: EncodedRows, spread: ListStatistics) -> None:
         """Append a batch of rows and its statistics."""
         self._spread = spread if self._spread is None else spread.joined(self._spread)
         rows = self._with_room(some)
         rows.put(self.count, some)
         self._rows, self.count = rows, self.count + len(some)
 
-    def _with_room(self, some: Rows) -> Rows:
+    def _with_room(self, some: EncodedRows) -> EncodedRows:
         """Return the rows so far, in columns with room for some more."""
         end, room = self.count + len(some), 0 if self._rows is None else len(self._rows)
         if self._rows is not None and end <= room:
             return self._rows
         if self._length is not None:
             shapes = {name: (self._length, *one.shape[1:]) for name, one in some.columns().items()}
-            return Rows.of({name: empty_lines(shapes[name], one.dtype) for name, one in some.columns().items()})
+            return EncodedRows.of(
+                {name: empty_lines(shapes[name], one.dtype) for name, one in some.columns().items()}
+            )
         room = max(end, 2 * room)
         self._pages = {
             name: self._pages[name].moved(self.count, room)
@@ -92,9 +94,9 @@ class RowsBuilder:
             else Pages((room, *column.shape[1:]), column.dtype)
             for name, column in some.columns().items()
         }
-        return Rows.of({name: pages.array for name, pages in self._pages.items()})
+        return EncodedRows.of({name: pages.array for name, pages in self._pages.items()})
 
-    def finish(self) -> tuple[Rows, Spread]:
+    def finish(self) -> tuple[EncodedRows, ListStatistics]:
         """Return all rows, and the statistics of their lists."""
         if self._rows is None or self._spread is None:
             raise ValueError("there are no rows")

@@ -1,6 +1,6 @@
 """Ids of vectors: integers or strings for users, always integers inside searches.
 
-String ids are numbered in the order in which they are added; `Names` maps these numbers to the strings.
+String ids are numbered in the order in which they are added; `StringIds` maps these numbers to the strings.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.io.arrays import Bytes, Ids
-from pcpq.io.ids import as_ids, as_words, kind_of, refuse_duplicates
-from pcpq.util.lazy import once
+from pcpq.io.ids import as_ids, as_string_ids, kind_of, refuse_duplicates
+from pcpq.util.lazy import lazy
 
 
 @dataclass(frozen=True, eq=False)
-class Names:
+class StringIds:
     """The n string ids of a segment, in ascending order of their integer ids."""
 
     text: Bytes  # all strings in UTF-8, concatenated
@@ -27,7 +27,7 @@ class Names:
     hashes: NDArray[np.uint64]  # (n,) hash of each string, for lookup
 
     @classmethod
-    def of(cls, strings: Sequence[str]) -> Names:
+    def of(cls, strings: Sequence[str]) -> StringIds:
         """Return the string ids of a sequence of strings."""
         parts = [string.encode("utf-8", "surrogatepass") for string in strings]
         ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
@@ -59,27 +59,27 @@ class Names:
         return found
 
     @classmethod
-    def joined(cls, parts: Sequence[Names]) -> Names:
+    def joined(cls, parts: Sequence[StringIds]) -> StringIds:
         """Return the string ids of several segments, concatenated."""
         starts = np.cumsum([0, *(part.text.nbytes for part in parts[:-1])])
         ends = np.concatenate([part.ends + start for part, start in zip(parts, starts, strict=True)])
         text = np.concatenate([part.text for part in parts])
         return cls(text, ends, np.concatenate([part.hashes for part in parts]))
 
-    def chosen(self, places: NDArray[np.intp]) -> Names:
+    def chosen(self, places: NDArray[np.intp]) -> StringIds:
         """Return the string ids at some places, in this order."""
         starts = np.concatenate([[0], self.ends[:-1]])[places]
         lengths = self.ends[places] - starts
         ends = np.cumsum(lengths)
         # Source of every byte: the old start of its string plus the offset within the string.
         text = self.text[np.arange(lengths.sum()) + np.repeat(starts - (ends - lengths), lengths)]
-        return Names(text, ends, self.hashes[places])
+        return StringIds(text, ends, self.hashes[places])
 
-    @once
+    @lazy
     def _by_hash(self) -> NDArray[np.intp]:
         return np.argsort(self.hashes, kind="stable")
 
-    @once
+    @lazy
     def _sorted_hashes(self) -> NDArray[np.uint64]:
         return self.hashes[self._by_hash]
 
@@ -100,7 +100,7 @@ class GivenIds:
     count: int
     kind: str
     given: NDArray[Any] | None  # integers or strings, as given; None: the index counts up
-    names: Names | None  # of string ids
+    names: StringIds | None  # of string ids
 
     @property
     def are_numbers(self) -> bool:
@@ -136,13 +136,13 @@ def given_ids(ids: Any, count: int, kind: str | None) -> GivenIds:
         numbers = as_ids(ids, count)
         refuse_duplicates(numbers)
         return GivenIds(count, given_kind, numbers, None)
-    strings = as_words(ids, count)
+    strings = as_string_ids(ids, count)
     seen: set[str] = set()
     for string in strings:
         if string in seen:
             raise ValueError(f"id {string!r} is given twice")
         seen.add(string)
-    return GivenIds(count, given_kind, np.array(strings, object), Names.of(strings))
+    return GivenIds(count, given_kind, np.array(strings, object), StringIds.of(strings))
 
 
 def refuse_other_kind(given: str, kind: str | None) -> None:
@@ -156,7 +156,7 @@ class NewIds(NamedTuple):
 
     given: NDArray[Any]  # integers or strings, as given
     numbers: Ids
-    names: Names | None
+    names: StringIds | None
     kind: str
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pcpq.io.arrays import Float32Array
 
 
-class Spread(NamedTuple):
+class ListStatistics(NamedTuple):
     """Statistics of how rows are distributed within their lists."""
 
     reach: float  # upper bound of the lengths of decoded rows
@@ -25,7 +25,7 @@ class Spread(NamedTuple):
         residuals: Float32Array,
         decoded: Float32Array,
         bias: Float32Array | None,
-    ) -> Spread:
+    ) -> ListStatistics:
         """Return the statistics of rows, given their lists."""
         squares = np.einsum("ij,ij->i", decoded, decoded)
         columns = [squares] if bias is None else [squares, bias, bias * bias]
@@ -35,13 +35,15 @@ class Spread(NamedTuple):
         apart = float(np.einsum("ij,ij->", residuals, residuals, dtype=np.float64))
         return cls(float(np.sqrt(squares.max())) * 1.001, sums, apart)
 
-    def joined(self, other: Spread) -> Spread:
+    def joined(self, other: ListStatistics) -> ListStatistics:
         """Return the statistics of the rows of both."""
-        return Spread(max(self.reach, other.reach), self.sums + other.sums, self.residuals + other.residuals)
+        return ListStatistics(
+            max(self.reach, other.reach), self.sums + other.sums, self.residuals + other.residuals
+        )
 
-    def scaled(self, shares: NDArray[np.float64], share: float) -> Spread:
+    def scaled(self, shares: NDArray[np.float64], share: float) -> ListStatistics:
         """Return an estimate for (L,) shares of the rows of each list; `share` is that of all rows."""
-        return Spread(self.reach, self.sums * shares, self.residuals * share)
+        return ListStatistics(self.reach, self.sums * shares, self.residuals * share)
 
     def shapes(self, counts: NDArray[np.int64], dimensions: int) -> Float32Array:
         """Return (3, L) variances of code scores for a query of length 1, and means and variances of biases."""

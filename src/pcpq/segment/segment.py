@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from pcpq import _core
 from pcpq.errors import FormatError
 from pcpq.io.arrays import Float32Array, Ids
-from pcpq.io.ids import as_words, kind_of
+from pcpq.io.ids import as_string_ids, kind_of
 from pcpq.quantizers.codes import Codes
 from pcpq.segment.attributes import Attributes
 from pcpq.segment.codebooks import PackedCodes
-from pcpq.segment.encoded_rows import Rows
-from pcpq.segment.ids import Names
+from pcpq.segment.encoded_rows import EncodedRows
+from pcpq.segment.ids import StringIds
 from pcpq.segment.kept_vectors import read_rows
-from pcpq.segment.list_statistics import Spread
+from pcpq.segment.list_statistics import ListStatistics
 from pcpq.segment.packing import Blocks
 from pcpq.segment.trained import Trained
 from pcpq.util.batches import slices
-from pcpq.util.lazy import once
+from pcpq.util.lazy import lazy
 from pcpq.util.threads import available_threads, map_threads
 
 # Scores before rounding to float32: the results of parts are merged by these.
@@ -55,13 +55,13 @@ class Segment:
     trained: Trained
     blocks: Blocks
     packed: PackedCodes
-    spread: Spread
+    spread: ListStatistics
     gains: NDArray[np.float16] | None
     biases: Float32Array | None
     kept: NDArray[np.generic]
     units: Float32Array | None
     ids: Ids
-    names: Names | None = None
+    names: StringIds | None = None
     attributes: Attributes | None = None
     name: str = field(default_factory=lambda: uuid4().hex)
     guard: Any = None  # verifies checksums of arrays that were read from a file before they are used
@@ -70,9 +70,9 @@ class Segment:
     def of(
         cls,
         trained: Trained,
-        rows: Rows,
-        spread: Spread,
-        names: Names | None = None,
+        rows: EncodedRows,
+        spread: ListStatistics,
+        names: StringIds | None = None,
         attributes: Attributes | None = None,
     ) -> Segment:
         """Sort rows by list, in place, and pack their codes into a segment."""
@@ -110,7 +110,7 @@ class Segment:
         }
         return {name: sum(0 if a is None else a.nbytes for a in arrays) for name, arrays in parts.items()}
 
-    @once
+    @lazy
     def every_row(self) -> NDArray[np.uint32]:
         """The mask of all rows, shared and therefore read-only."""
         return self.blocks.mask(np.ones(len(self), bool))
@@ -121,13 +121,13 @@ class Segment:
         counts = np.diff(self.blocks.rows)
         return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
 
-    def rows(self) -> Rows:
+    def rows(self) -> EncodedRows:
         """Return all rows with unpacked codes, in list order."""
         self.verify()
         codes, biases = self.trained.codebooks.unpack(self.blocks, self.packed)
         self._check_codes(codes)
         corrections = (self.gains, self.biases, self.kept, self.units, self.ids)
-        return Rows(self.lists, codes.centers, codes.scales, biases, *corrections)
+        return EncodedRows(self.lists, codes.codes, codes.scales, biases, *corrections)
 
     def vectors(self, rows: NDArray[np.intp]) -> Float32Array:
         """Return (n, d) vectors of some rows in working units: kept ones, or decoded if none are kept."""
@@ -167,7 +167,7 @@ class Segment:
         stop = bisect_right(self.by_id, last, start, key=number)
         return self.by_id[start:stop].astype(np.intp)
 
-    def find_words(self, strings: list[str]) -> NDArray[np.intp]:
+    def find_strings(self, strings: list[str]) -> NDArray[np.intp]:
         """Return the row of every string id, -1 if there is none."""
         if self.names is None:
             return np.full(len(strings), -1, np.intp)
@@ -179,7 +179,7 @@ class Segment:
         if self.names is None:
             refuse_string_filter(ids)
             return np.isin(self.checked_ids, ids)
-        found = self.find_words(as_words(ids) if ids.size else [])
+        found = self.find_strings(as_string_ids(ids) if ids.size else [])
         chosen = np.zeros(len(self), bool)
         chosen[found[found >= 0]] = True
         return chosen
@@ -188,7 +188,7 @@ class Segment:
         """Return the places of rows by ascending integer id, the order of string ids and attributes."""
         return np.searchsorted(self.ids, self.ids[rows], sorter=self.by_id)
 
-    def words(self, rows: NDArray[np.intp]) -> list[str]:
+    def strings(self, rows: NDArray[np.intp]) -> list[str]:
         """Return the string ids of rows."""
         if self.names is None:
             raise AssertionError("the ids are integers")
@@ -201,12 +201,12 @@ class Segment:
             self.guard.ids()
         return self.ids
 
-    @once
+    @lazy
     def by_id(self) -> NDArray[np.int32]:
         """The (n,) rows in ascending order of integer ids."""
         return np.argsort(self.checked_ids).astype(np.int32)
 
-    @once
+    @lazy
     def searcher(self) -> Any:
         """The native searcher over lists, codes and kept vectors."""
         trained = self.trained

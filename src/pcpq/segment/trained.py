@@ -17,13 +17,13 @@ from pcpq.ivf.partition import Partition, fit_partition
 from pcpq.quantizers import Quantizer
 from pcpq.quantizers.codes import Codes
 from pcpq.quantizers.encoder import anchored_corrections
-from pcpq.quantizers.rotation import fit_rotation, turn
+from pcpq.quantizers.rotation import fit_rotation, rotate
 from pcpq.segment.codebooks import Codebooks
-from pcpq.segment.encoded_rows import Rows
+from pcpq.segment.encoded_rows import EncodedRows
 from pcpq.segment.kept_vectors import keep_rows
-from pcpq.segment.list_statistics import Spread
+from pcpq.segment.list_statistics import ListStatistics
 from pcpq.segment.packing import bias_bytes, bias_range
-from pcpq.util.lazy import once
+from pcpq.util.lazy import lazy
 from pcpq.util.threads import map_ahead
 
 # Rows that determine the unit of lengths, and rows that determine the range of the scan's bias.
@@ -84,9 +84,9 @@ class Trained:
             chosen = np.sort(generator.permutation(len(working))[:count])
         rows = working[chosen]
         lists = partition.assign(rows, threads)
-        residuals = rows - partition.centers[lists]
+        residuals = rows - partition.centroids[lists]
         matrix = fit_rotation(rotation, residuals, quantizer, generator)
-        rotated, directions = turn(residuals, matrix), turn(rows, matrix)
+        rotated, directions = rotate(residuals, matrix), rotate(rows, matrix)
         books = Codebooks.fit(codebooks, quantizer, rotated, directions, lists, len(partition), threads)
         residual = float(np.einsum("ij,ij->", residuals, residuals, dtype=np.float64)) / len(rows)
         trained = cls(metric, keep, sample.dimensions, unit, partition, matrix, books, residual)
@@ -96,7 +96,7 @@ class Trained:
         low, step = bias_range(bias)
         return replace(trained, bias_low=low, bias_step=step)
 
-    @once
+    @lazy
     def coarse(self) -> Coarse:
         """The centroids rounded for the ranking of lists."""
         return Coarse.of(self.partition)
@@ -111,7 +111,9 @@ class Trained:
         """The unit of queries: distances need queries in the unit of the vectors, inner products do not."""
         return self.unit if self.euclidean else 1.0
 
-    def rows(self, vectors: FloatArray, first_row: int, threads: int | None) -> tuple[Rows, Spread]:
+    def rows(
+        self, vectors: FloatArray, first_row: int, threads: int | None
+    ) -> tuple[EncodedRows, ListStatistics]:
         """Return a batch of vectors as encoded rows, with ids of zero, and the statistics of its lists."""
         return self.encoded(self.working(vectors, first_row), threads)
 
@@ -119,13 +121,13 @@ class Trained:
         """Return a batch of vectors as float32 in working units."""
         return in_units(vectors, self.metric, self.unit, "vectors", first_row)
 
-    def encoded(self, rows: Float32Array, threads: int | None) -> tuple[Rows, Spread]:
+    def encoded(self, rows: Float32Array, threads: int | None) -> tuple[EncodedRows, ListStatistics]:
         """Return rows in working units as encoded rows, with ids of zero, and the statistics of their lists."""
         lists = self.partition.assign(rows, threads)
-        anchors = self.partition.centers[lists]
+        anchors = self.partition.centroids[lists]
         residuals = rows - anchors
         codes, decoded, bias = self.encode(residuals, rows, lists, threads)
-        spread = Spread.of(len(self.partition), lists, residuals, decoded, bias)
+        spread = ListStatistics.of(len(self.partition), lists, residuals, decoded, bias)
         rounded_bias = np.zeros(len(rows), np.uint8)
         if bias is not None:
             rounded_bias = bias_bytes(bias, self.bias_low, self.bias_step)
@@ -138,7 +140,7 @@ class Trained:
         shrunk = self.codebooks.shrink(codes)
         kept, units = keep_rows(rows, self.keep)
         ids = np.zeros(len(rows), np.int64)
-        encoded = Rows(lists, shrunk.centers, shrunk.scales, rounded_bias, gains, biases, kept, units, ids)
+        encoded = EncodedRows(lists, shrunk.codes, shrunk.scales, rounded_bias, gains, biases, kept, units, ids)
         return encoded, spread
 
     def all_rows(
@@ -146,7 +148,7 @@ class Trained:
         batches: Iterable[FloatArray],
         threads: int | None,
         observe: Callable[[Float32Array, int], None] | None = None,
-    ) -> Iterator[tuple[Rows, Spread]]:
+    ) -> Iterator[tuple[EncodedRows, ListStatistics]]:
         """Yield batches as encoded rows and statistics, one batch per thread.
 
         `observe` is called first with each batch in working units and the number of its first row.
@@ -168,21 +170,21 @@ class Trained:
         self, residuals: Float32Array, rows: Float32Array, lists: NDArray[np.int32], threads: int | None
     ) -> Encoded:
         """Return the codes of residuals, the decoded residuals, and the bias that the scan adds."""
-        codes = self.codebooks.encode(turn(residuals, self.matrix), turn(rows, self.matrix), lists, threads)
+        codes = self.codebooks.encode(rotate(residuals, self.matrix), rotate(rows, self.matrix), lists, threads)
         decoded = self._decoded_residuals(codes, lists)
         bias: Any = codes.biases
         if self.euclidean:
-            anchors = rows - residuals - self.partition.middle
+            anchors = rows - residuals - self.partition.mean_centroid
             bias = -0.5 * np.einsum("ij,ij->i", residuals, residuals) - np.einsum("ij,ij->i", anchors, decoded)
         return Encoded(codes, decoded, bias)
 
     def decode(self, codes: Codes, lists: NDArray[np.int32]) -> Float32Array:
         """Return the (n, d) vectors that codes in these lists represent, in working units."""
-        return self.partition.centers[lists] + self._decoded_residuals(codes, lists)
+        return self.partition.centroids[lists] + self._decoded_residuals(codes, lists)
 
     def _decoded_residuals(self, codes: Codes, lists: NDArray[np.int32]) -> Float32Array:
         inverse = None if self.matrix is None else self.matrix.T
-        return turn(self.codebooks.decode(codes, lists), inverse)
+        return rotate(self.codebooks.decode(codes, lists), inverse)
 
 
 def in_units(vectors: FloatArray, metric: str, unit: float, name: str, first_row: int) -> Float32Array:

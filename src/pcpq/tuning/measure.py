@@ -212,7 +212,7 @@ def stored_answers(snapshot: Snapshot, queries: TuningQueries) -> Truth:
 
 def given_answers(snapshot: Snapshot, truth: NDArray[Any]) -> Truth:
     """Return the ground truth of (n, k) ids that the user gave."""
-    if not snapshot.of_words:
+    if not snapshot.has_string_ids:
         return Truth.of(integer_ids(truth).astype(np.int64))
     found = np.full(truth.size, -1, np.int64)
     strings = truth.ravel()

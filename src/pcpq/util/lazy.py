@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 Value = TypeVar("Value")
 
 
-class once(Generic[Value]):
+class lazy(Generic[Value]):
     """A cached property, as functools.cached_property, without the lock that Python has before version 3.12.
 
     That lock is shared by all objects of a class: searches would wait for each other, and forever in a forked

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.io.arrays import Float32Array
-from pcpq.ivf.kmeans import mean_centers, nearest_centers, rows_by_list
+from pcpq.ivf.kmeans import mean_centroids, nearest_centroids, rows_by_list
 from pcpq.quantizers.clustering import choose_seeds
 from pcpq.util.batches import slices
 from pcpq.util.threads import map_threads
@@ -83,11 +83,11 @@ def initial_clusters(
     generator = np.random.default_rng(seed)
     sample = base[np.sort(generator.permutation(len(base))[:SEEDING_ROWS])]
     centers = choose_seeds(sample, n_lists, "k-means++", generator)
-    assigned, distances = nearest_centers(base, centers, threads)
+    assigned, distances = nearest_centroids(base, centers, threads)
     for _ in range(ROUNDS):
         before = float(distances.sum(dtype=np.float64))
-        centers = mean_centers(base, assigned, distances, centers, threads)
-        assigned, distances = nearest_centers(base, centers, threads)
+        centers = mean_centroids(base, assigned, distances, centers, threads)
+        assigned, distances = nearest_centroids(base, centers, threads)
         if not float(distances.sum(dtype=np.float64)) < (1 - TOLERANCE) * before:
             break
     return centers, assigned

@@ -114,7 +114,7 @@ def four_clusterings() -> list[Clustering]:
         codes = quantizer.fit(points).encode(points)
         approximations = quantizer.decode(codes)
         projective = quantizer.scale == "exact"
-        found = (quantizer.centers_[0], codes.centers[:, 0], approximations)
+        found = (quantizer.codewords_[0], codes.codes[:, 0], approximations)
         panels.append(Clustering(title, projective, points, *found))
     return panels
 

@@ -172,4 +172,4 @@ def reconstruction(experiment: Experiment, coded: Coded) -> tuple[float, float, 
 def codebook_bits(quantizer: Quantizer) -> int:
     """Return the bits of codewords and scales in float32."""
     scales = quantizer.scales_
-    return 32 * (quantizer.centers_.size + (0 if scales is None else scales.size))
+    return 32 * (quantizer.codewords_.size + (0 if scales is None else scales.size))

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from pcpq.integrations.ray.sources import Source
 from pcpq.io.arrays import Ids
-from pcpq.segment.encoded_rows import Rows, RowsBuilder
-from pcpq.segment.list_statistics import Spread
+from pcpq.segment.encoded_rows import EncodedRows, EncodedRowsBuilder
+from pcpq.segment.list_statistics import ListStatistics
 from pcpq.segment.trained import Trained
 from pcpq.store.store import new_name
 from pcpq.store.tensors import FileEntry, Tensors, write_tensors
@@ -51,7 +51,7 @@ def encode_part(
 ) -> Encoded:
     """Encode a range of rows, a whole number of batches, and write it to a file; ids None: the row numbers."""
     exact = None if asked is None else ExactAnswers(trained, asked)
-    builder, sums = RowsBuilder(rows.stop - rows.start), BatchSums()
+    builder, sums = EncodedRowsBuilder(rows.stop - rows.start), BatchSums()
     for batch in source.batches(rows.start, rows.stop, batch_rows(source.dimensions)):
         first = rows.start + builder.count
         if exact is not None:
@@ -80,7 +80,7 @@ class BatchSums:
         self._lists: list[NDArray[np.int32]] = []
         self._sums: list[NDArray[np.float64]] = []
 
-    def add(self, lists: NDArray[np.int32], spread: Spread) -> None:
+    def add(self, lists: NDArray[np.int32], spread: ListStatistics) -> None:
         """Add the statistics of a batch."""
         filled = np.unique(lists)
         self._lists.append(filled)
@@ -102,12 +102,12 @@ class PartFile:
         self.counts = self._tensors["counts"].astype(np.int64)
         self._starts = np.concatenate([[0], np.cumsum(self.counts)])
 
-    def rows(self, lists: slice) -> Rows:
+    def rows(self, lists: slice) -> EncodedRows:
         """Return the encoded rows of a range of lists."""
         some = slice(int(self._starts[lists.start]), int(self._starts[lists.stop]))
-        names = Rows.__dataclass_fields__
+        names = EncodedRows.__dataclass_fields__
         columns = {name: self._tensors.get(name) for name in names}
-        return Rows.of({name: column[some] for name, column in columns.items() if column is not None})
+        return EncodedRows.of({name: column[some] for name, column in columns.items() if column is not None})
 
     def add_sums(self, lists: slice, totals: NDArray[np.float64]) -> None:
         """Add the sums of a range of lists to (L, 3) totals, batch by batch in order."""

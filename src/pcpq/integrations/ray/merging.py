@@ -19,13 +19,21 @@ from numpy.typing import NDArray
 from pcpq import _core
 from pcpq.integrations.ray.encoding import Encoded, PartFile
 from pcpq.quantizers.codes import Codes
-from pcpq.segment.encoded_rows import RowsBuilder
-from pcpq.segment.ids import Names
-from pcpq.segment.list_statistics import Spread
+from pcpq.segment.encoded_rows import EncodedRowsBuilder
+from pcpq.segment.ids import StringIds
+from pcpq.segment.list_statistics import ListStatistics
 from pcpq.segment.packing import BLOCK, Blocks
 from pcpq.segment.segment import LEAST_ROWS_PER_BLOCK, Segment
 from pcpq.segment.trained import Trained
-from pcpq.store.serialization import LATER, Arrays, guard_of, large_arrays, page_of, segment_words, small_arrays
+from pcpq.store.serialization import (
+    LATER,
+    Arrays,
+    guard_of,
+    large_arrays,
+    page_of,
+    segment_metadata,
+    small_arrays,
+)
 from pcpq.store.tensors import FileEntry, Shape, as_bytes, checksum, header_for
 
 # A checksum with the most frequent number of digits, to estimate the length of the header.
@@ -86,17 +94,17 @@ def size_of(shape: Shape) -> int:
 
 
 def frame_of(
-    directory: Path, name: str, trained: Trained, parts: Sequence[Encoded], names: Names | None
+    directory: Path, name: str, trained: Trained, parts: Sequence[Encoded], names: StringIds | None
 ) -> Frame:
     """Return the layout of the merged segment without offsets; one row of a part shows the types of arrays."""
     counts: NDArray[np.int64] = np.stack([part.counts for part in parts]).sum(axis=0, dtype=np.int64)
     filled = int(np.flatnonzero(parts[0].counts)[0])
     one = PartFile(directory, parts[0].entry).rows(slice(filled, filled + 1)).taken(slice(0, 1))
-    example = Segment.of(trained, copied(one), Spread(1.0, np.zeros((3, len(counts))), 0.0), names)
+    example = Segment.of(trained, copied(one), ListStatistics(1.0, np.zeros((3, len(counts))), 0.0), names)
     rows_a_page, n = page_of(example.kept), int(counts.sum())
     frame = Frame(directory, name, counts, {}, {}, rows_a_page, example.packed.unpacked)
     pages = -(-n // rows_a_page)
-    spread = Spread(1.0, np.zeros((3, len(counts))), 0.0)
+    spread = ListStatistics(1.0, np.zeros((3, len(counts))), 0.0)
     small = small_arrays(counts, spread, np.zeros(len(counts), np.uint32), np.zeros(pages, np.uint32))
     shapes = {part: (array.dtype, array.shape) for part, array in small.items()}
     for part, array in large_arrays(example).items():
@@ -116,26 +124,26 @@ def placed(frame: Frame, parts: Sequence[Encoded], extra: int = 0) -> Frame:
     checks = dict.fromkeys(SMALL, USUAL_CHECK)
     large_checks = {part: USUAL_CHECK for part in LATER if part in frame.shapes}
     spread = spread_of(parts, np.zeros((3, len(frame.counts))))
-    words = segment_words(frame.blocks, spread, frame.rows_a_page, checks, large_checks)
+    words = segment_metadata(frame.blocks, spread, frame.rows_a_page, checks, large_checks)
     _, places = header_for(frame.shapes, words)
     return replace(frame, places={name: place + extra for name, place in places.items()})
 
 
-def spread_of(parts: Sequence[Encoded], sums: NDArray[np.float64]) -> Spread:
+def spread_of(parts: Sequence[Encoded], sums: NDArray[np.float64]) -> ListStatistics:
     """Return the statistics of all rows; residuals are summed in the order of batches, as in one process."""
     total, first = 0.0, True
     for part in parts:
         for residuals in part.residuals:
             total, first = (residuals if first else residuals + total), False
-    return Spread(max(part.reach for part in parts), sums, total)
+    return ListStatistics(max(part.reach for part in parts), sums, total)
 
 
 def write_lists(frame: Frame, trained: Trained, entries: Sequence[FileEntry], lists: slice) -> Written:
     """Merge a range of lists of all parts, pack it and write it to its offsets. A task may be repeated."""
     parts = [PartFile(frame.directory, entry) for entry in entries]
     counts = frame.counts[lists]
-    builder, totals = RowsBuilder(int(counts.sum())), np.zeros((len(counts), 3))
-    nothing = Spread(0.0, np.zeros((3, 0)), 0.0)
+    builder, totals = EncodedRowsBuilder(int(counts.sum())), np.zeros((len(counts), 3))
+    nothing = ListStatistics(0.0, np.zeros((3, 0)), 0.0)
     for part in parts:
         part.add_sums(lists, totals)
         some = part.rows(lists)
@@ -215,7 +223,7 @@ def reserve(frame: Frame) -> None:
 
 
 def finish(
-    frame: Frame, parts: Sequence[Encoded], written: Sequence[Written], names: Names | None
+    frame: Frame, parts: Sequence[Encoded], written: Sequence[Written], names: StringIds | None
 ) -> FileEntry:
     """Write string ids, statistics, checksums and the header; return the entry of the complete file."""
     n_lists, pages = len(frame.counts), frame.shapes["page_checks"][1][0]
@@ -239,7 +247,7 @@ def finish(
     small = small_arrays(frame.counts, spread, list_checks, page_checks)
     checks = {part: checksum(array) for part, array in small.items()}
     large_checks = {part: checksum(as_array(frame, content, part)) for part in LATER if part in frame.shapes}
-    words = segment_words(frame.blocks, spread, frame.rows_a_page, checks, large_checks)
+    words = segment_metadata(frame.blocks, spread, frame.rows_a_page, checks, large_checks)
     header, places = header_for(frame.shapes, words)
     if places != frame.places:
         moved = replace(frame, places=places)

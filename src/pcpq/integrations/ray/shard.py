@@ -170,7 +170,7 @@ class Shard:
 
     def words(self, key: Key, numbers: Ids) -> NDArray[np.object_]:
         """Return the string ids of internal numbers."""
-        return self._held(key).snapshot.words(numbers)
+        return self._held(key).snapshot.strings(numbers)
 
     def vectors(self, key: Key, ids: Any) -> Float32Array:
         """Return the vectors of ids, as Index.reconstruct does."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pcpq.integrations.ray.candidates import NOTHING, Candidates, candidates_of
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.search.snapshot import Snapshot
-from pcpq.segment.list_statistics import Spread
+from pcpq.segment.list_statistics import ListStatistics
 from pcpq.segment.packing import BLOCK, Blocks
 from pcpq.segment.part import Part, rows_in
 from pcpq.segment.segment import QUERIES_TOGETHER, Allowed, Mask, Segment, refuse_string_filter
@@ -41,7 +41,7 @@ def bounds_of(snapshot: Snapshot, shards: int) -> Ids:
 class WholeSpread:
     """Statistics of the whole segment, so that a slice estimates and rounds as the whole index does."""
 
-    spread: Spread
+    spread: ListStatistics
     counts: Ids
 
     @property

@@ -74,7 +74,7 @@ class QuantizerTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         if self.output == "vectors":
             return names
         one = self._one_code
-        columns = [f"center{j}" for j in range(one.centers.shape[1])]
+        columns = [f"center{j}" for j in range(one.codes.shape[1])]
         columns += [f"scale{j}" for j in range(0 if one.scales is None else one.scales.shape[1])]
         return np.array(columns, object)
 
@@ -102,15 +102,15 @@ def new_quantizer(quantizer: Quantizer | None, dimensions: int) -> Quantizer:
 
 def as_columns(codes: Codes) -> NDArray[Any]:
     """Return the (n, columns) codes followed by scales, without gains and biases, which decoding ignores."""
-    return codes.centers if codes.scales is None else np.hstack([codes.centers, codes.scales])
+    return codes.codes if codes.scales is None else np.hstack([codes.codes, codes.scales])
 
 
 def from_columns(columns: NDArray[Any], one: Codes) -> Codes:
     """Return Codes from the columns of `as_columns`; `one` is an example of the shape and types."""
-    m, expected = one.centers.shape[1], as_columns(one).shape[1]
+    m, expected = one.codes.shape[1], as_columns(one).shape[1]
     if columns.shape[1] != expected:
         raise ValueError(f"codes have {columns.shape[1]} columns; the quantizer's have {expected}")
-    centers = as_indices(columns[:, :m], one.centers.dtype)
+    centers = as_indices(columns[:, :m], one.codes.dtype)
     scales = columns[:, m:]
     if one.scales is None:
         return Codes(centers)

@@ -15,7 +15,7 @@ from pcpq.io.arrays import Float32Array, as_vectors
 from pcpq.io.formats.reading import format_of
 from pcpq.io.formats.text import is_word
 from pcpq.io.formats.vector_file import as_float32, rows_at_once
-from pcpq.io.ids import as_ids, as_words, kind_of
+from pcpq.io.ids import as_ids, as_string_ids, kind_of
 from pcpq.io.streams import as_rows
 from pcpq.util.batches import slices
 from pcpq.util.durable_files import replaced
@@ -44,7 +44,7 @@ def write_vectors(
     if ids is not None:
         if found not in WITH_IDS:
             raise ValueError(f"{path}: {found} has no place for ids; {', '.join(WITH_IDS)} have")
-        ids = as_words(ids) if kind_of(ids) == "str" else as_ids(ids, len(ids))
+        ids = as_string_ids(ids) if kind_of(ids) == "str" else as_ids(ids, len(ids))
     pieces = pieces_of(batches, ids)
     first = next(pieces)
     with replaced(path) as file:
