@@ -145,27 +145,27 @@ class RecallCurve:
         }
 
     @classmethod
-    def of_words(cls, values: dict[str, Any]) -> RecallCurve:
+    def of_words(cls, words: dict[str, Any]) -> RecallCurve:
         """Return the curve that `as_words` wrote; raise a ValueError if it is not valid."""
-        results, probes = (rising(name, values[name]) for name in ("results", "probes"))
-        candidates = tuple(float(each) for each in values["candidates"])
+        results, probes = (rising(name, words[name]) for name in ("results", "probes"))
+        candidates = tuple(float(each) for each in words["candidates"])
         if not candidates or not all(
             a < b for a, b in zip((0.0, *candidates), (*candidates, np.inf), strict=True)
         ):
             raise ValueError(f"candidates do not rise: {candidates!r}")
         shape = (len(results), len(probes), len(candidates))
-        rows = np.array(values["rows"], np.float64)
-        means, errors = (np.array(values[name], np.float64) for name in ("means", "errors"))
+        rows = np.array(words["rows"], np.float64)
+        means, errors = (np.array(words[name], np.float64) for name in ("means", "errors"))
         if rows.shape != shape[1:2] or means.shape != shape or errors.shape != shape:
             raise ValueError(
                 f"recall of shape {means.shape}, {errors.shape} and rows {rows.shape}; not {shape}"
             )
         if not (within(means, 1.0) and within(errors, 1.0) and within(rows, 1e18)):
             raise ValueError("recall, its errors or rows are out of range")
-        if values["kind"] not in KINDS or type(values["queries"]) is not int or values["queries"] < 1:
-            raise ValueError(f"recall of {values['queries']!r} queries, {values['kind']!r}")
+        if words["kind"] not in KINDS or type(words["queries"]) is not int or words["queries"] < 1:
+            raise ValueError(f"recall of {words['queries']!r} queries, {words['kind']!r}")
         return cls(
-            results, probes, candidates, tuple(rows.tolist()), means, errors, values["queries"], values["kind"]
+            results, probes, candidates, tuple(rows.tolist()), means, errors, words["queries"], words["kind"]
         )
 
 
