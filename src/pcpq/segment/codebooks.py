@@ -88,7 +88,7 @@ class Codebooks:
 
     @property
     def coding(self) -> str:
-        """How the scan reads codes: "plain" or "scaled" in blocks; all others are "unpacked" and slower."""
+        """The form of codes: "plain" or "scaled" in blocks; all others are "unpacked", and slower to scan."""
         model = self.model
         few = model.readout.shape[1] <= 16 and model.layout.n_sections <= MOST_SECTIONS
         kept_alone = model.vector_levels is None and self.quantizers[0].scale != "exact"

@@ -77,10 +77,10 @@ class Blocks:
 
     def chosen_rows(self, mask: NDArray[np.uint32]) -> NDArray[np.intp]:
         """Return the rows of a mask, ascending; fast if they are few."""
-        words = np.flatnonzero(mask)
-        bits = np.unpackbits(mask[words].view(np.uint8), bitorder="little").reshape(-1, BLOCK)
-        word, bit = np.nonzero(bits)
-        places = words[word] * BLOCK + bit
+        blocks = np.flatnonzero(mask)
+        bits = np.unpackbits(mask[blocks].view(np.uint8), bitorder="little").reshape(-1, BLOCK)
+        block, bit = np.nonzero(bits)
+        places = blocks[block] * BLOCK + bit
         lists = np.searchsorted(self.places, places, side="right") - 1
         rows: NDArray[np.intp] = places - self.places[lists] + self.rows[lists]
         return rows

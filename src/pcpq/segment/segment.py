@@ -212,7 +212,7 @@ class Segment:
         trained = self.trained
         layout = trained.codebooks.model.layout
         if self.packed.scales is not None and trained.codebooks.model.vector_levels is not None:
-            self.verify()  # scales are looked up here and now
+            self.verify()  # the scales are read below
         codes = _core.Codes(
             **trained.codebooks.arguments(self.packed, self.lists),
             reach=self.spread.reach,
