@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 import sys
 from datetime import date
 from importlib import metadata
@@ -20,9 +21,10 @@ FOLDERS = ("--data", "--out")
 
 
 def environment(*packages: str) -> dict[str, Any]:
-    """The command, the processor, versions (of other packages, too)."""
+    """The command, the commit, the processor, and versions, of other packages too."""
     return {
         "command": command(sys.argv),
+        **commit(Path.cwd()),
         "date": date.today().isoformat(),
         "cpu": processor(),
         "cpus": available_threads(None),
@@ -32,6 +34,25 @@ def environment(*packages: str) -> dict[str, Any]:
         "pcpq": metadata.version("pcpq"),
         **{package: metadata.version(package) for package in packages},
     }
+
+
+def commit(folder: Path) -> dict[str, str]:
+    """The commit of the repository of pcpq around a folder, "+" if files differ from it; {} outside of one."""
+
+    def git(*arguments: str) -> str:
+        asked = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True)
+        return asked.stdout.strip()
+
+    try:
+        top = Path(git("rev-parse", "--show-toplevel"))
+        if not (top / "src" / "pcpq" / "__init__.py").exists():
+            return {}
+        changed = git(
+            "status", "--porcelain", "--untracked-files=no", "--", str(top), ":(top,exclude)benchmarks/results"
+        )
+        return {"commit": git("rev-parse", "--short=12", "HEAD") + ("+" if changed else "")}
+    except (OSError, subprocess.CalledProcessError):
+        return {}
 
 
 def processor() -> str:
