@@ -19,4 +19,7 @@ def markdown(head: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
 
 def ran_in(where: dict[str, Any]) -> str:
     """The command, and what it ran on."""
-    return f"`{where['command']}`, {where['cpu']}, {where['simd']}, {where['cpus']} CPU, {where['date']}."
+    commit = f", commit {where['commit']}" if "commit" in where else ""
+    return (
+        f"`{where['command']}`, {where['cpu']}, {where['simd']}, {where['cpus']} CPU, {where['date']}{commit}."
+    )
