@@ -24,7 +24,7 @@ export PIP_BUILD_CONSTRAINT := $(LOCK)
 endif
 SOURCES = pyproject.toml CMakeLists.txt $(shell find src cpp cmake -type f -not -name '*.pyc')
 EXTRAS = test test-integrations coverage docs dev
-CPP = $(shell find cpp -name '*.cpp' -o -name '*.h' -o -name '*.inl')
+CPP = $(shell find cpp tests/native -name '*.cpp' -o -name '*.h')
 SANITIZED = build/sanitized
 COVERED = build/covered
 WORKERS = -n auto --maxprocesses 4

@@ -122,7 +122,7 @@ def test_table_1_operations_are_counted(n, m, size, k, s, generator):
     def counted(quantizer):
         quantizer.set_params(gain=False, bias=False, section_size=size)
         codes = quantizer.fit(rows).encode(rows[:n])
-        counts = _core.count_score_operations(query, **score_arguments(quantizer.model_, codes))
+        counts = _core.count_score_operations(queries=query, **score_arguments(quantizer.model_, codes))
         assert np.allclose(quantizer.scores(query, codes), expected_scores(quantizer, codes, query), atol=1e-4)
         return sum(counts), quantizer.bits_per_vector, counts
 
@@ -142,7 +142,7 @@ def test_table_1_operations_are_counted(n, m, size, k, s, generator):
     quantizer = pcpq.PQ(n_sections=1, n_centers=k, gain=False, bias=False)
     codes = quantizer.fit(rows).encode(rows[:n])
     multiply_adds, _, look_ups, _ = _core.count_score_operations(
-        query, **score_arguments(quantizer.model_, codes)
+        queries=query, **score_arguments(quantizer.model_, codes)
     )
     assert (multiply_adds, look_ups) == (k * d, n)
     assert quantizer.bits_per_vector == int(np.ceil(np.log2(k)))
@@ -153,9 +153,9 @@ def test_codes_of_another_quantizer_are_refused(clustered_vectors):
     codes = fitted.encode(clustered_vectors[:5])
     with pytest.raises(ValueError, match=r"codes have shape \(5, 6\); the quantizer has 12 sections"):
         pcpq.QPCPQ(section_size=2).fit(clustered_vectors).decode(codes)
-    with pytest.raises(ValueError, match="codes lack scales; QPCPQ has 6 a vector"):
+    with pytest.raises(ValueError, match="codes lack scales; QPCPQ has 6 per vector"):
         fitted.decode(pcpq.Codes(codes.centers))
-    with pytest.raises(ValueError, match="codes hold scales; PQ has 0 a vector"):
+    with pytest.raises(ValueError, match="codes hold scales; PQ has 0 per vector"):
         pcpq.PQ(section_size=4).fit(clustered_vectors).decode(codes)
     with pytest.raises(ValueError, match="codes have dtype uint16; the quantizer's have uint8"):
         fitted.decode(pcpq.Codes(codes.centers.astype(np.uint16), codes.scales))
@@ -163,7 +163,7 @@ def test_codes_of_another_quantizer_are_refused(clustered_vectors):
         fitted.decode(pcpq.Codes(codes.centers, codes.scales[:, :3]))
     with pytest.raises(ValueError, match=r"gains have shape \(3,\); expected \(5,\)"):
         fitted.scores(clustered_vectors[:1], pcpq.Codes(codes.centers, codes.scales, np.ones(3, np.float16)))
-    with pytest.raises(ValueError, match="a code names a center that is not there"):
+    with pytest.raises(ValueError, match="a code names a codeword that is not there"):
         fitted.scores(clustered_vectors[:1], pcpq.Codes(codes.centers + 100, codes.scales))
     normed = pcpq.PQ(section_size=4, norm_scale=True, n_scales=4).fit(clustered_vectors)
     codes = normed.encode(clustered_vectors[:5])

@@ -76,7 +76,7 @@ class Run(NamedTuple):
 
 
 def runs(result: Any) -> Iterator[Run]:
-    """The runs in a result: each environment in it, at any depth."""
+    """Yield the runs in a result: one for each environment in it, at any depth."""
     if isinstance(result, list):
         for inner in result:
             yield from runs(inner)
@@ -89,7 +89,7 @@ def runs(result: Any) -> Iterator[Run]:
 
 
 def paths(program: str, project: Path = PROJECT) -> list[str]:
-    """The files and folders that the numbers of a program depend on, as pathspecs of git."""
+    """Return the files and folders that the numbers of a program depend on, as pathspecs of git."""
     needed = [*CORE, *PROGRAMS.get(program, ())]
     if program.startswith("python "):
         needed += modules(program.removeprefix("python "), project)
@@ -100,7 +100,7 @@ def paths(program: str, project: Path = PROJECT) -> list[str]:
 
 
 def modules(script: str, project: Path) -> list[str]:
-    """A script of benchmarks/, and the modules beside it that it imports, directly or not."""
+    """Return a script of benchmarks/ and the modules beside it that it imports, directly or not."""
     found, waiting = [], [script]
     while waiting:
         path = waiting.pop()
@@ -116,13 +116,13 @@ def modules(script: str, project: Path) -> list[str]:
 
 
 def git(project: Path, *arguments: str) -> str:
-    """What git says; CalledProcessError if it refuses."""
+    """Return the output of git; CalledProcessError if it fails."""
     command = ["git", "-C", str(project), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def state(path: Path, project: Path = PROJECT) -> Iterator[tuple[str, int | None]]:
-    """A line for each run of a result, and the number of commits since then that touched its code, if known."""
+    """Yield a line for each run of a result, and how many commits since then touched its code, if known."""
     for run in dict.fromkeys(runs(json.loads((project / path).read_text()))):
         if run.commit:
             commit, measured = run.commit.rstrip("+"), f"measured at {run.commit}"

@@ -11,10 +11,11 @@ import numpy as np
 
 from pcpq import _core
 from pcpq.config import IndexConfig
-from pcpq.index import Index, Progress, index_of, opened_index, state_of
+from pcpq.index import Index, index_of, opened_index, state_of
 from pcpq.io.arrays import as_vectors
 from pcpq.io.streams import Stream
 from pcpq.search.recall_curve import FEW
+from pcpq.store.changes import Progress
 from pcpq.store.state import State
 from pcpq.store.store import Store
 from pcpq.tuning.budget import MANY, design_for
@@ -71,10 +72,8 @@ def build(
     index, asked = learn(stream, metric, queries, bytes_per_vector, threads, parameters)
     state = state_of(index)
     exact = ExactAnswers(state.snapshot.trained, asked) if len(asked) else None
-    observe = None if exact is None else exact.look_at_rows
-    given = state.add(
-        stream, ids, attributes, replacing=False, threads=threads, progress=progress, observe=observe
-    )
+    observe = None if exact is None else exact.observe_rows
+    given = state.add(stream, ids, attributes, threads=threads, progress=progress, observe=observe)
     if exact is not None and len(index) > FEW:
         numbers = given if state.kind == "int" else np.arange(len(given))
         truth = exact.truth().renumbered(numbers)

@@ -32,10 +32,11 @@ from pcpq.search.where import WhereLimits
 from pcpq.segment.trained import Trained
 from pcpq.segment.training import train, training_rows
 from pcpq.store.backup import back_up
+from pcpq.store.changes import Progress
 from pcpq.store.files import Maps
 from pcpq.store.manifest import Manifest
 from pcpq.store.refit import sample_of
-from pcpq.store.state import Progress, State
+from pcpq.store.state import State
 from pcpq.store.store import Store
 from pcpq.tuning.measure import measure_index
 

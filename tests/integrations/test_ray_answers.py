@@ -18,7 +18,7 @@ pytest.importorskip("ray")
 from pcpq.integrations.ray import wire
 from pcpq.integrations.ray.answers import judged_best
 from pcpq.integrations.ray.candidates import NOTHING, candidates_of
-from pcpq.integrations.ray.shard import Request, Shard
+from pcpq.integrations.ray.shard import Shard, ShardRequest
 
 pytestmark = pytest.mark.ray
 
@@ -117,7 +117,7 @@ def test_batches_take_turns_and_single_queries_do_not_wait_for_them(tmp_path):
     pcpq.build(vectors, metric="dot").save(tmp_path / "index")
     shard = Shard(str(tmp_path / "index"), 0, threads=1)
     key = shard.load(None, 1).key
-    request, batch, done = Request(5, 10, [100], None, 1), vectors[:100], threading.Event()
+    request, batch, done = ShardRequest(5, 10, [100], None, 1), vectors[:100], threading.Event()
 
     def ask_for_batch():
         shard.answers(key, request, batch)

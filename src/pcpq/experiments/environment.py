@@ -1,4 +1,4 @@
-"""What a measured number depends on besides the code."""
+"""The environment of a measurement: command, processor and versions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import numpy as np
 from pcpq import _core
 from pcpq.util.threads import available_threads
 
-# Options whose value is a place on this machine, and nobody else's business.
+# Options whose value is a local path, which is not published.
 FOLDERS = ("--data", "--out")
 
 
 def environment(*packages: str) -> dict[str, Any]:
-    """The command, the commit, the processor, and versions, of other packages too."""
+    """Return the command, commit, date, processor, and versions of pcpq, NumPy, Python and other packages."""
     return {
         "command": command(sys.argv),
         **commit(Path.cwd()),
@@ -37,7 +37,7 @@ def environment(*packages: str) -> dict[str, Any]:
 
 
 def commit(folder: Path) -> dict[str, str]:
-    """The commit of the repository of pcpq around a folder, "+" if files differ from it; {} outside of one."""
+    """Return the commit of the pcpq repository around a folder, with "+" if files differ from it."""
 
     def git(*arguments: str) -> str:
         asked = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True)
@@ -56,7 +56,7 @@ def commit(folder: Path) -> dict[str, str]:
 
 
 def processor() -> str:
-    """Its name, as far as it is known."""
+    """Return the name of the processor, as far as the system gives it."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     named = (line.split(":")[1].strip() for line in lines if "model name" in line)
@@ -64,7 +64,7 @@ def processor() -> str:
 
 
 def command(arguments: list[str]) -> str:
-    """What was run, without the folders it happened to name."""
+    """Return the command line with local folders replaced by FOLDER."""
     program = Path(arguments[0])
     words = ["pcpq"] if program.name == "pcpq" else ["python", os.path.relpath(program)]
     hide = False

@@ -1,4 +1,4 @@
-"""What encoding makes of vectors, and what training leaves behind."""
+"""Codes of vectors, and the trained model that makes them."""
 
 from __future__ import annotations
 
@@ -50,10 +50,11 @@ class Codes:
 
 @dataclass(frozen=True)
 class Model:
-    """All that encode, decode and scores need. Lengths are in units of `unit`.
+    """Codewords, scales and settings that encode, decode and scores need. Lengths are in units of `unit`.
 
-    `centers` live where the loss is isotropic over queries (turned by `whitening`); `readout` are the same
-    centers turned back, one for every value a center code can have.
+    `centers` are the codewords in the coordinates in which the loss is isotropic over queries (after
+    `whitening`); `readout` are the codewords in the coordinates of the vectors, one for every value that a code
+    can have.
     """
 
     layout: Layout
@@ -61,15 +62,15 @@ class Model:
     centers: Float32Array  # (m, k, D)
     readout: Float32Array  # (m, k or 2k, D)
     scales: Float32Array | None = None  # (m, s) ascending
-    vector_levels: Float32Array | None = None  # (s,) one scale, or norm, a vector
+    vector_levels: Float32Array | None = None  # (s,) one scale, or norm, per vector
     whitening: Float32Array | None = None  # (m, D, D)
     section_thresholds: Float32Array | None = None  # (m,)
     vector_threshold: float = 0.0
     gain: bool = False
     bias_weight: float = 0.0  # 0: no bias
-    anchored: bool = False  # the bias is times <query, anchor>
+    anchored: bool = False  # the bias is multiplied by <query, anchor>
 
     @property
     def code_dtype(self) -> type[np.unsignedinteger[Any]]:
-        """uint8 where a center code fits."""
+        """The dtype of codeword indices: uint8 if they fit, uint16 otherwise."""
         return np.uint8 if self.readout.shape[1] <= 256 else np.uint16

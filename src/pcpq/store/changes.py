@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.io.arrays import Ids
+from pcpq.io.arrays import Float32Array, Ids
 from pcpq.io.ids import as_words, integer_ids
+from pcpq.io.streams import Stream
 from pcpq.search.snapshot import Snapshot
 from pcpq.segment.attributes import Attributes, as_table, same_rows
-from pcpq.segment.encoded_rows import Rows
-from pcpq.segment.ids import GivenIds, refuse_other_kind
+from pcpq.segment.encoded_rows import Rows, RowsBuilder
+from pcpq.segment.ids import GivenIds, given_ids, refuse_other_kind
 from pcpq.segment.list_statistics import Spread
 from pcpq.segment.part import Part
 from pcpq.segment.segment import Segment
 from pcpq.segment.trained import Trained
 from pcpq.store.refit import encode_again
 from pcpq.store.store import Contents
+from pcpq.util.threads import available_threads
+
+# Called with the number of vectors done and the number of all, None if it is not known.
+Progress = Callable[[int, int | None], None]
+# Called with a batch of vectors in working units and the number of its first vector.
+Observe = Callable[[Float32Array, int], None]
+
+
+def encode(
+    trained: Trained,
+    stream: Stream,
+    threads: int | None,
+    progress: Progress | None = None,
+    observe: Observe | None = None,
+) -> tuple[Rows, Spread]:
+    """All vectors of a stream, encoded batch by batch; ids are yet to come."""
+    builder = RowsBuilder(stream.length)
+    batches = stream.batches(trained.dimensions, available_threads(threads))
+    for rows, spread in trained.all_rows(batches, threads, observe):
+        builder.append(rows, spread)
+        if progress is not None:
+            progress(builder.count, stream.length)
+    return builder.finish()
 
 
 class RowsOfIds:
@@ -88,13 +112,21 @@ class Insertion:
 
     @classmethod
     def of(
-        cls, trained: Trained, rows: Rows, spread: Spread, ids: GivenIds, attributes: Any, replacing: bool
+        cls,
+        trained: Trained,
+        rows: Rows,
+        spread: Spread,
+        ids: Any,
+        kind: str | None,
+        attributes: Any,
+        replacing: bool,
     ) -> Insertion:
-        """Make a segment of encoded rows."""
-        numbers = ids.numbers(0)
+        """Make a segment of encoded rows, for an index whose ids are of this kind."""
+        given = given_ids(ids, len(rows), kind)
+        numbers = given.numbers(0)
         rows.ids[:] = numbers
         known = None if attributes is None else sorted_attributes(attributes, numbers)
-        return cls(Segment.of(trained, rows, spread, ids.names, known), ids, replacing)
+        return cls(Segment.of(trained, rows, spread, given.names, known), given, replacing)
 
     @property
     def given(self) -> NDArray[Any]:

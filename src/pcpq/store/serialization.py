@@ -144,7 +144,7 @@ def _book(tensors: Tensors, layout: Layout, number: int, settings: Any) -> Quant
 
 def write_segment(path: Path, segment: Segment) -> FileEntry:
     """All arrays of a segment, with their checksums."""
-    segment.trust()
+    segment.verify()
     rows_a_page = page_of(segment.kept)
     n_lists, n = len(segment.blocks.rows) - 1, len(segment)
     checks = np.empty(n_lists, np.uint32), np.empty(-(-n // rows_a_page), np.uint32)
@@ -260,7 +260,7 @@ def read_segment(directory: Path, entry: FileEntry, name: str, trained: Trained)
 def _packed(tensors: Tensors, trained: Trained, blocks: Blocks, n: int) -> PackedCodes:
     """Codes as the codebooks have them."""
     books = trained.codebooks
-    if books.coding != "loose":
+    if books.coding != "unpacked":
         return PackedCodes(tensors.shaped("codes", "U8", (blocks.count, books.block_bytes)))
     m, options = books.model.layout.n_sections, options_of(books.quantizers[0])
     width = m * np.dtype(books.model.code_dtype).itemsize
@@ -320,16 +320,31 @@ class Checks:
         self.ids()
 
 
-def guard_of(segment: Segment, path: str, rows_a_page: int, *checks: NDArray[np.uint32]) -> Any:
+def guard_of(
+    segment: Segment,
+    path: str,
+    rows_a_page: int,
+    list_checks: NDArray[np.uint32],
+    page_checks: NDArray[np.uint32],
+) -> Any:
     """The native guard of a segment's arrays: lists in the order of docs/format.md."""
     path = path.encode("utf-8", "replace").decode()  # for messages; native text is UTF-8
     packed, n = segment.packed, len(segment)
     codes = [_by_row(packed.blocks, len(packed.blocks))]
     columns = [packed.scales, packed.biases, *(getattr(segment, column) for column in ROW_COLUMNS)]
     by_row = [_by_row(column, n) for column in columns if column is not None]
-    by_block, by_row = ([], codes + by_row) if packed.loose else (codes, by_row)
-    places = (segment.blocks.rows, segment.blocks.places)
-    return _core.Guard(path, *places, by_block, by_row, _by_row(segment.kept, n), rows_a_page, *checks)
+    by_block, by_row = ([], codes + by_row) if packed.unpacked else (codes, by_row)
+    return _core.Guard(
+        file=path,
+        rows=segment.blocks.rows,
+        places=segment.blocks.places,
+        by_block=by_block,
+        by_row=by_row,
+        kept=_by_row(segment.kept, n),
+        rows_per_page=rows_a_page,
+        list_checks=list_checks,
+        page_checks=page_checks,
+    )
 
 
 def file_of(segment: Segment) -> str:

@@ -16,27 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.config import IndexConfig
-from pcpq.io.arrays import Float32Array
 from pcpq.io.streams import Sample, Stream
 from pcpq.search.recall_curve import RecallCurve
 from pcpq.search.snapshot import Snapshot
-from pcpq.segment.encoded_rows import Rows, RowsBuilder
-from pcpq.segment.ids import given_ids
-from pcpq.segment.list_statistics import Spread
 from pcpq.segment.part import Part
 from pcpq.segment.trained import Trained
 from pcpq.segment.training import train, training_rows
-from pcpq.store.changes import Insertion, Removal
+from pcpq.store.changes import Insertion, Observe, Progress, Removal, encode
 from pcpq.store.manifest import Manifest
 from pcpq.store.merging import merge
 from pcpq.store.refit import encode_again
 from pcpq.store.store import Contents, Store
 from pcpq.tuning.ground_truth import rows_apart
-from pcpq.util.threads import available_threads
 
 logger = logging.getLogger(__name__)
-# Called with the number of vectors done and the number of all, None if it is not known.
-Progress = Callable[[int, int | None], None]
 # Parts of similar size that are made one: sizes then grow by as much from one part to the next, and a row is
 # written once for every such step.
 ALIKE = 3
@@ -133,41 +126,25 @@ class State:
         ids: Any,
         attributes: Any,
         *,
-        replacing: bool,
-        threads: int | None,
+        replacing: bool = False,
+        threads: int | None = None,
         progress: Progress | None = None,
-        observe: Callable[[Float32Array, int], None] | None = None,
+        observe: Observe | None = None,
     ) -> NDArray[Any]:
-        """Encode vectors batch by batch and insert them when all are encoded; returns their ids.
+        """Encode vectors batch by batch and make them a part of their own; returns their ids.
 
-        `progress` is called with the number done and the number of all, `observe` with each batch in working
-        units and the number of its first vector.
+        Other changes go on meanwhile: an iterator of batches may wait for them. `progress` is called with the
+        number of vectors that are encoded and of all, `observe` with a batch in working units and the number of
+        its first vector.
         """
-        trained, builder = self.snapshot.trained, RowsBuilder(stream.length)
-        batches = stream.batches(trained.dimensions, available_threads(threads))
-        for rows, spread in trained.all_rows(batches, threads, observe):
-            builder.append(rows, spread)
-            if progress is not None:
-                progress(builder.count, stream.length)
-        return self.insert(trained, *builder.finish(), ids, attributes, replacing, threads)
-
-    def insert(
-        self,
-        trained: Trained,
-        rows: Rows,
-        spread: Spread,
-        ids: Any,
-        attributes: Any,
-        replacing: bool,
-        threads: int | None,
-    ) -> NDArray[Any]:
-        """Make rows that were encoded by `trained` a part of their own; returns their ids."""
-        checked = given_ids(ids, len(rows), self.kind)
-        insertion = Insertion.of(trained, rows, spread, checked, attributes, replacing)
+        trained = self.snapshot.trained
+        rows = encode(trained, stream, threads, progress, observe)
+        insertion = Insertion.of(trained, *rows, ids, self.kind, attributes, replacing)
+        del rows  # a segment of them is there
         insertion.prepare(self.contents, threads)
-        while not self._change(insertion.apply):
+        while not self._change(insertion.apply):  # refitted meanwhile
             insertion.prepare(self.contents, threads)
-        self._merge_if_worth_it()
+        self._compact_if_needed()
         return insertion.given
 
     def remove(self, ids: Any) -> int:
@@ -175,7 +152,7 @@ class State:
         removal = Removal(ids)
         removal.prepare(self.contents)
         self._change(removal.apply)
-        self._merge_if_worth_it()
+        self._compact_if_needed()
         return removal.removed
 
     def set_recall_curve(self, curve: RecallCurve, trained: Trained) -> RecallCurve:
@@ -200,8 +177,9 @@ class State:
                 if snapshot.recall is not None:
                     return
                 self._measured = measure(snapshot), snapshot.trained
-            measured = self._measured
-        self.set_recall_curve(*measured)
+            curve, trained = self._measured
+        if self.snapshot.recall is None:  # not given by `tune` meanwhile
+            self.set_recall_curve(curve, trained)
         self._measured = None
 
     def replace(self, snapshot: Snapshot, kind: str | None, next_id: int) -> None:
@@ -217,9 +195,11 @@ class State:
         manifest, written, opened = store.commit(lambda: self.contents, config, reopen=True, known=known)
         if opened is None:
             return manifest, written
-        files = opened
-        self._change(lambda now: now._replace(snapshot=reopened(now.snapshot, written, files)))
+        self._use_files(written, opened)
         return manifest, opened
+
+    def _use_files(self, written: Snapshot, opened: Snapshot) -> None:
+        self._change(lambda now: now._replace(snapshot=reopened(now.snapshot, written, opened)))
 
     def compact(self) -> None:
         """Make everything one part, after what is being merged already."""
@@ -305,11 +285,12 @@ class State:
             if thread in self._merging.values():  # and will be until this signal handler returns
                 raise ValueError("parts of the index are being merged by this thread; try afterwards")
             self._merge_ended.wait_for(lambda: not self._merging)
-            claimed |= self.snapshot.names
+            before = self.snapshot
+            claimed |= before.names
             self._merging.update(dict.fromkeys(claimed, thread))
-            return self.snapshot
+            return before
 
-    def _merge_if_worth_it(self) -> None:
+    def _compact_if_needed(self) -> None:
         """Merge parts if they are many or little is left of them; large ones in the background."""
         with self._released_at_end() as claimed:
             with self.writing:

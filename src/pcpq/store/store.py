@@ -358,7 +358,7 @@ class Store:
         except FileNotFoundError as error:
             raise FormatError(f"{error.filename}: is missing") from error
         for part in snapshot.parts:
-            part.segment.trust()
+            part.segment.verify()
             if part.segment.attributes is not None:
                 part.segment.attributes.table.validate(full=True)
         self.maps.refuse_replaced()
