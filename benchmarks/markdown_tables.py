@@ -18,5 +18,8 @@ def markdown(head: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
 
 
 def ran_in(where: dict[str, Any]) -> str:
-    """Return the command of a result, and the machine it ran on."""
-    return f"`{where['command']}`, {where['cpu']}, {where['simd']}, {where['cpus']} CPU, {where['date']}."
+    """Return the command of a result, the machine it ran on, and the commit."""
+    commit = f", commit {where['commit']}" if "commit" in where else ""
+    return (
+        f"`{where['command']}`, {where['cpu']}, {where['simd']}, {where['cpus']} CPU, {where['date']}{commit}."
+    )

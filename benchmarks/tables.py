@@ -17,6 +17,7 @@ from paper_tables import TABLES as PAPER_TABLES
 DESIGN = ROOT / "docs" / "design"
 PAGES = (
     ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
     ROOT / "docs" / "paper.md",
     ROOT / "docs" / "reliability.md",
     *(DESIGN / name for name in ("quantizers.md", "index.md", "performance.md", "storage.md")),
@@ -399,6 +400,20 @@ def torture() -> str:
     return f"{markdown(('test', 'cases', 'outcome'), rows)}\n\n{ran_in(found['environment'])}"
 
 
+def coverage() -> str:
+    """Return the share of lines that tests run, of Python and C++."""
+    found = committed("coverage")
+    rows = []
+    for language, root in (("python", "src/pcpq"), ("cpp", "cpp")):
+        counts = found[language]
+        total = [sum(column) for column in zip(*counts.values(), strict=True)]
+        named = {f"**{root}**": total} | {f"{root}/{folder or '*'}": some for folder, some in counts.items()}
+        rows += [
+            (name, f"{lines:,}", f"{100 * covered / lines:.1f} %") for name, (covered, lines) in named.items()
+        ]
+    return f"{markdown(('folder', 'lines', 'run by tests'), rows)}\n\n{ran_in(found['environment'])}"
+
+
 def outcomes_text(outcomes: dict[str, int]) -> str:
     """Return outcomes as text, the most frequent first."""
     return ", ".join(
@@ -444,6 +459,7 @@ def tuning() -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "storing": storing,
     "torture": torture,
+    "coverage": coverage,
     "frontier": frontier,
     "six": six,
     "rivals": rivals,

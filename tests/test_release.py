@@ -45,12 +45,7 @@ def test_a_tag_that_agrees_can_be_released(release, project):
     [
         ("src/pcpq/__init__.py", "1.2.3", "1.2.4", "the tag is v1.2.3, the version is 1.2.4"),
         ("CITATION.cff", "1.2.3", "1.2.2", "CITATION.cff has version 1.2.2, the version is 1.2.3"),
-        (
-            "CHANGELOG.md",
-            "2026-12-01",
-            "unreleased",
-            "the newest entry of CHANGELOG.md is '1.2.3 (unreleased)'",
-        ),
+        ("CHANGELOG.md", "2026-12-01", "unreleased", "the newest entry of CHANGELOG.md is '1.2.3 (unr"),
         ("CHANGELOG.md", "1.2.3", "1.2.1", "the newest entry of CHANGELOG.md is '1.2.1 (2026-12-01)'"),
     ],
 )

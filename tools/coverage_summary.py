@@ -17,7 +17,7 @@ Counts = dict[str, list[int]]
 
 
 def python_counts(report: Path) -> Counts:
-    """Counts of a JSON report of coverage.py, by package below pcpq."""
+    """Return the counts of a JSON report of coverage.py, by package below pcpq."""
     files = json.loads(report.read_text())["files"]
     return by_folder(
         (path.partition("pcpq/")[2], found["summary"]["covered_lines"], found["summary"]["num_statements"])
@@ -26,7 +26,7 @@ def python_counts(report: Path) -> Counts:
 
 
 def native_counts(report: Path) -> Counts:
-    """Counts of a JSON summary of gcovr, by folder below cpp."""
+    """Return the counts of a JSON summary of gcovr, by folder below cpp."""
     files = json.loads(report.read_text())["files"]
     return by_folder(
         (file["filename"].partition("cpp/")[2], file["line_covered"], file["line_total"]) for file in files
@@ -34,7 +34,7 @@ def native_counts(report: Path) -> Counts:
 
 
 def by_folder(files: Iterable[tuple[str, int, int]]) -> Counts:
-    """Sums of (path, covered, lines) over the first folder of each path; "" holds files without a folder."""
+    """Return sums of (path, covered, lines) by the first folder of each path; "" has files without a folder."""
     counts: Counts = defaultdict(lambda: [0, 0])
     for path, covered, lines in files:
         folder = path.rpartition("/")[0].partition("/")[0]

@@ -14,7 +14,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 
 
 def problems(tag: str, project: Path = PROJECT) -> list[str]:
-    """Reasons not to release, one per line; none if the tag can be released."""
+    """Return reasons not to release a tag; an empty list if it can be released."""
     version = found(r'^__version__ = "(.+)"$', project / "src" / "pcpq" / "__init__.py")
     cited = found(r"^version: (.+)$", project / "CITATION.cff")
     newest = found(r"^## (.+)$", project / "CHANGELOG.md")
@@ -29,7 +29,7 @@ def problems(tag: str, project: Path = PROJECT) -> list[str]:
 
 
 def found(pattern: str, path: Path) -> str:
-    """The first match in a file."""
+    """Return the first match in a file."""
     match = re.search(pattern, path.read_text(), re.MULTILINE)
     if match is None:
         raise ValueError(f"{path}: nothing matches {pattern}")

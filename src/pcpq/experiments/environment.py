@@ -37,7 +37,7 @@ def environment(*packages: str) -> dict[str, Any]:
 
 
 def commit(folder: Path) -> dict[str, str]:
-    """The commit of the repository of pcpq around a folder, "+" if files differ from it; {} outside of one."""
+    """Return the commit of the pcpq repository around a folder, with "+" if files differ from it."""
 
     def git(*arguments: str) -> str:
         asked = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True)
