@@ -60,9 +60,21 @@ wheels: $(VENV)/.created
 arm:
 	sh tools/check_arm.sh
 
-# The checks are those of .pre-commit-config.yaml. actionlint is not on PyPI as a program: it runs where it is installed.
+# The checks of .pre-commit-config.yaml, without git: a source distribution can be checked too. actionlint is not on PyPI as a program:
+# it runs where it is installed.
+WORKFLOWS = $(wildcard .github/workflows/*.yml)
+FORMS = $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
 lint: $(VENV)/.package $(VENV)/.test $(VENV)/.dev
-	PATH="$(abspath $(BIN)):$$PATH" pre-commit run --all-files --show-diff-on-failure
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run --Werror $(CPP)
+	$(BIN)/python tools/native_stub.py --check
+	$(BIN)/python tools/cli_docs.py --check
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms $(FORMS)
+	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
+	$(BIN)/zizmor --offline --quiet $(WORKFLOWS)
 	@if command -v actionlint > /dev/null; then actionlint; else echo "no actionlint: expressions in workflows are not checked"; fi
 
 docs: $(VENV)/.package $(VENV)/.docs
