@@ -13,7 +13,7 @@ from pcpq.search.recall_curve import (
     MOST_CANDIDATES,
     RESULTS,
     RecallCurve,
-    judged_for,
+    candidates_for,
     probes_to_measure,
 )
 
@@ -55,7 +55,7 @@ def test_what_was_measured_is_what_is_chosen_by(k):
     number = RESULTS.index(k)
     for i, probes in enumerate(curve.probes[2:], 2):
         for j in (3, 6):
-            choice = curve.choose(k, float(curve.sure[number, i, j]), rerank=judged_for(k, CANDIDATES[j]))
+            choice = curve.choose(k, float(curve.sure[number, i, j]), rerank=candidates_for(k, CANDIDATES[j]))
             assert choice.probes == probes
             assert choice.recall == pytest.approx(float(curve.means[number, i, j]))
 
@@ -94,8 +94,8 @@ def test_more_results_than_were_measured_are_guessed():
     hundred, thousand = curve.choose(100, 0.9), curve.choose(1000, 0.9)
     assert thousand.rerank >= 1000
     assert hundred.probes < thousand.probes <= 200
-    assert judged_for(2000, 1.0) == 2000
-    assert judged_for(100, 64.0) == MOST_CANDIDATES
+    assert candidates_for(2000, 1.0) == 2000
+    assert candidates_for(100, 64.0) == MOST_CANDIDATES
 
 
 @given(n=st.integers(1, 100_000))

@@ -109,7 +109,7 @@ class RecallCurve:
                 continue
             probes = int(np.ceil(np.exp(np.interp(place, places, np.log(self.probes))) - 1e-9))
             rows = float(np.interp(probes, self.probes, self.rows))
-            count = judged_for(k, self.candidates[column]) if rerank is None else rerank
+            count = candidates_for(k, self.candidates[column]) if rerank is None else rerank
             expected = float(np.interp(place, places, means[:, column]))
             options.append((rows + LIST_COST * probes + RERANK_COST * count, probes, count, expected))
         _cost, probes, count, expected = min(options)
@@ -172,7 +172,7 @@ class RecallCurve:
 KINDS = ("held out", "given")
 
 
-def judged_for(k: float, each: float) -> int:
+def candidates_for(k: float, each: float) -> int:
     """Return the number of candidates for k results; at most MOST_CANDIDATES, unless k exceeds RESULTS."""
     most = MOST_CANDIDATES * max(k / RESULTS[-1], 1.0)
     return int(np.ceil(min(k * each, most)))

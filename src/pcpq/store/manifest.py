@@ -1,4 +1,4 @@
-"""The manifest: which files make up an index. Whoever replaces it, replaces the index."""
+"""The manifest: the files that make up an index. To replace it is to replace the index."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from pcpq.search.recall_curve import (
     MOST_CANDIDATES,
     RESULTS,
     RecallCurve,
-    judged_for,
+    candidates_for,
     probes_to_measure,
 )
 from pcpq.search.snapshot import Snapshot
@@ -150,7 +150,7 @@ def recall_sums(
     ranks = truth.ranks_of(reranked([part.ids for part in parts]))
     scanned = reranked([part.scanned + start for part, start in zip(parts, starts, strict=True)])
     lists = reranked([part.lists for part in parts])
-    counts = np.array([[judged_for(k, each) for each in CANDIDATES] for k in results])
+    counts = np.array([[candidates_for(k, each) for each in CANDIDATES] for k in results])
     hits, squares = np.empty((2, len(results), len(probes), len(CANDIDATES)))
     _core.sum_recalls(
         scanned=as_int32(scanned),

@@ -13,13 +13,13 @@ from pcpq.search.top_k import top_k
 from pcpq.segment.segment import Scores
 
 
-def judged_best(parts: Sequence[Candidates], k: int, rerank: int) -> tuple[Scores, Ids]:
+def reranked_best(parts: Sequence[Candidates], k: int, rerank: int) -> tuple[Scores, Ids]:
     """Return the (n, k) scores and ids of a search of the whole segment that reranks `rerank` candidates.
 
     Candidates of slices must be in the order of their rows.
     """
     scores, ids = [], []
-    for part, limit in zip(parts, judged_of_each(parts, rerank), strict=True):
+    for part, limit in zip(parts, reranked_of_each(parts, rerank), strict=True):
         filled: NDArray[np.bool_] = np.arange(part.counts.max(initial=0)) < part.counts[:, None]
         reranked = part.places < np.repeat(limit, part.counts)
         some_scores, some_ids = np.full(filled.shape, -np.inf), np.full(filled.shape, -1)
@@ -30,7 +30,7 @@ def judged_best(parts: Sequence[Candidates], k: int, rerank: int) -> tuple[Score
     return top_k(np.concatenate(scores, axis=1), np.concatenate(ids, axis=1), k)
 
 
-def judged_of_each(parts: Sequence[Candidates], rerank: int) -> list[NDArray[np.intp]]:
+def reranked_of_each(parts: Sequence[Candidates], rerank: int) -> list[NDArray[np.intp]]:
     """Return (n,) counts per slice: rows among the best `rerank` by code; of equal codes, lower rows first."""
     # Earlier slices have lower rows, so this number orders all rows but those of equal code in one slice.
     ranks = [number - len(parts) * part.codes.astype(np.int64) for number, part in enumerate(parts)]

@@ -71,7 +71,7 @@ class SliceChecks:
         self.native, self._whole, self._first = native, whole, first
         self._seen = np.zeros(count, bool)
 
-    def judged(self, rows: Ids) -> None:
+    def check_reranked(self, rows: Ids) -> None:
         """Check the kept vectors of reranked rows of the slice, each row once."""
         new = rows[~self._seen[rows]]
         if len(new):
@@ -207,7 +207,7 @@ class SlicedPart:
             together = min(QUERIES_TOGETHER, -(-len(queries) // available_threads(threads)))
             map_threads(search, slices(len(queries), together), threads)
             if self.segment.guard is not None:
-                self.segment.guard.judged(found[found >= 0])
+                self.segment.guard.check_reranked(found[found >= 0])
         return candidates_of(codes, found, scores, self.ids, k)
 
 

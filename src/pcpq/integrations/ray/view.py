@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.integrations.ray.answers import judged_best
+from pcpq.integrations.ray.answers import reranked_best
 from pcpq.integrations.ray.replicas import Question, Replicas, ShardLostError
 from pcpq.integrations.ray.shard import Description, Filter, ShardRequest
 from pcpq.integrations.ray.wire import MOST_BYTES, as_pieces, pieces_for
@@ -285,7 +285,7 @@ class ShardedSearch:
                 continue
             for part, rerank in enumerate(reranks):
                 if rerank:
-                    found.append(judged_best([one[part] for one in received], min(k, rerank), rerank))
+                    found.append(reranked_best([one[part] for one in received], min(k, rerank), rerank))
         return best_of(found, n, k)
 
 
