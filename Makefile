@@ -1,13 +1,14 @@
 # make demo   the main job on the bundled word vectors
 # make test   everything the tests need, and the tests
 # make docs   the pages as HTML, in build/docs
-# make lint   ruff, mypy, clang-format, the native stub
+# make lint   ruff, mypy, clang-format, the native stub, workflows
+# make coverage  which lines of Python and C++ the tests run
 # make integrations  what the tests of integrations need (LangChain, LlamaIndex, Ray, Faiss, ...), and these tests
 # make wheels   a wheel and a source distribution, each tested where nothing else is
 # make arm      NEON kernels against the portable ones, under an emulator
 # make torture  the hard tests of storage, in full, and their figures; SEED=7 draws other forged indexes
 # make lock     constraints.txt anew: the versions that CI tests with
-# make symbols sanitize stub
+# make symbols sanitize golden stub
 #
 # Each creates a virtual environment in .venv and installs what it needs there.
 
@@ -22,9 +23,10 @@ export PIP_CONSTRAINT := $(LOCK)
 export PIP_BUILD_CONSTRAINT := $(LOCK)
 endif
 SOURCES = pyproject.toml CMakeLists.txt $(shell find src cpp cmake -type f -not -name '*.pyc')
-EXTRAS = test test-integrations docs dev
-CPP = $(shell find cpp -name '*.cpp' -o -name '*.h' -o -name '*.inl')
+EXTRAS = test test-integrations coverage docs dev
+CPP = $(shell find cpp tests/native -name '*.cpp' -o -name '*.h')
 SANITIZED = build/sanitized
+COVERED = build/covered
 WORKERS = -n auto --maxprocesses 4
 # pyproject.toml says what the markers of tests mean.
 TESTS = $(BIN)/python -m pytest --ignore tests/integrations
@@ -35,7 +37,7 @@ SEED ?= 0
 browser:
 	@command -v chromium > /dev/null || sh tools/install_chromium.sh || echo "no Chromium: the report page is not tested"
 
-.PHONY: demo test integrations wheels arm browser docs lint lock symbols sanitized sanitize torture stub format clean
+.PHONY: demo test golden coverage integrations wheels arm browser docs lint lock symbols sanitized sanitize torture stub format clean
 
 demo: $(VENV)/.package
 	$(BIN)/python -m pcpq.cli.demo $(WORDS)
@@ -58,6 +60,10 @@ wheels: $(VENV)/.created
 arm:
 	sh tools/check_arm.sh
 
+# The checks of .pre-commit-config.yaml, without git: a source distribution can be checked too. actionlint is not on PyPI as a program:
+# it runs where it is installed.
+WORKFLOWS = $(wildcard .github/workflows/*.yml)
+FORMS = $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
 lint: $(VENV)/.package $(VENV)/.test $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -65,9 +71,17 @@ lint: $(VENV)/.package $(VENV)/.test $(VENV)/.dev
 	$(BIN)/clang-format --dry-run --Werror $(CPP)
 	$(BIN)/python tools/native_stub.py --check
 	$(BIN)/python tools/cli_docs.py --check
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms $(FORMS)
+	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
+	$(BIN)/zizmor --offline --quiet $(WORKFLOWS)
+	@if command -v actionlint > /dev/null; then actionlint; else echo "no actionlint: expressions in workflows are not checked"; fi
 
 docs: $(VENV)/.package $(VENV)/.docs
 	$(BIN)/python -m sphinx -q -W --keep-going -n -b html docs build/docs
+
+golden: $(VENV)/.package $(VENV)/.test
+	$(BIN)/python -m pytest tests/test_golden.py
 
 # No inline function of an AVX2 file may end up in a program that runs on an older processor.
 symbols: $(VENV)/.package
@@ -80,6 +94,19 @@ sanitized: $(VENV)/.test
 
 sanitize: sanitized
 	$(SANITIZERS) $(TESTS) -p no:cacheprovider $(WORKERS) -m "kernels and not unsanitized"
+
+# Pages of every line in build/coverage, and a summary in benchmarks/results. Integrations and clusters are left out.
+coverage: $(VENV)/.test $(VENV)/.coverage browser
+	rm -rf $(COVERED) build/coverage
+	mkdir -p build/coverage/cpp
+	$(BIN)/pip install --quiet --no-deps --target $(COVERED) -C cmake.define.PCPQ_COVERAGE=ON \
+	    -C build-dir=build/covered-objects .
+	find build/covered-objects -name '*.gcda' -delete
+	OPENBLAS_NUM_THREADS=1 PYTHONPATH=$(COVERED) $(TESTS) -p no:cacheprovider $(WORKERS) -m "not unsanitized" \
+	    --cov --cov-report html:build/coverage/python --cov-report json:build/coverage/python.json
+	$(BIN)/gcovr --root . --filter cpp/ build/covered-objects --html-details build/coverage/cpp/index.html \
+	    --json-summary build/coverage/cpp.json
+	$(BIN)/python tools/coverage_summary.py build/coverage/python.json build/coverage/cpp.json
 
 # What tests do in a small form, in full: a thousand of each signal, every bit flipped, thousands of power losses, two
 # minutes of load on a million vectors (by itself: it keeps to a rate), ten minutes of forged indexes under sanitizers.

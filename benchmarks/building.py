@@ -1,11 +1,11 @@
-"""What it takes to build an index: time beside Faiss, memory, and how soon Ctrl-C is heard.
+"""Measure builds: time compared with Faiss, memory, and the reaction to Ctrl-C.
 
     python benchmarks/building.py --data FOLDER
     python benchmarks/building.py --data FOLDER --only memory interrupt
 
-time       GloVe on two threads: train + add of pcpq and of Faiss IVF PQ50x4fsr + refine, in turns
-memory     the peak of a process that builds from an array, a memory map, an iterator of batches, above what it
-           held before, over the input batch and the finished index
+time       GloVe on two threads: train + add of pcpq and of Faiss IVF PQ50x4fsr + refine, alternating
+memory     the peak memory of a process that builds from an array, a memory map or an iterator of batches, above
+           its memory before, divided by the size of the input batch and the finished index
 interrupt  seconds from Ctrl-C to the KeyboardInterrupt, at moments spread over a build
 Results go to benchmarks/results/building.json.
 """
@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # threads are pcpq's own
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # only threads of pcpq
 
 import numpy as np
 from common import data_folder, load, save
@@ -41,12 +41,12 @@ INTERRUPTS = 8
 
 
 def build_ours(base: np.ndarray) -> None:
-    """All that a user calls."""
+    """Build an index with pcpq."""
     pcpq.build(base, metric="cosine", n_lists=LISTS, threads=THREADS)
 
 
 def build_faiss(base: np.ndarray, refine: str) -> None:
-    """Fast scan with 50 sections of 4 bits, and vectors to refine by."""
+    """Build an index with Faiss: fast scan with 4 bits per section of 2 dimensions, and refinement."""
     import faiss
 
     faiss.omp_set_num_threads(THREADS)
@@ -57,7 +57,7 @@ def build_faiss(base: np.ndarray, refine: str) -> None:
 
 
 def times(base: np.ndarray, rounds: int) -> dict[str, Any]:
-    """Seconds of every round, in turns."""
+    """Return the seconds of every round, with alternating builders."""
     builders = {
         "pcpq": lambda: build_ours(base),
         "faiss, refine float32": lambda: build_faiss(base, "RFlat"),
@@ -106,7 +106,7 @@ print(json.dumps({"batch": batch, "index": int(size), "peak": peak[0] - before})
 
 
 def memory(path: Path) -> dict[str, Any]:
-    """Bytes of the input batch and of the index, the peak above what was there before, and its share."""
+    """Return bytes of the input batch and the index, the additional peak memory, and their ratio."""
     answers = {}
     for source in ("array", "memory map", "iterator"):
         command = [sys.executable, "-c", MEMORY_PROBE, str(path), source, str(LISTS), str(BATCH_ROWS)]
@@ -132,7 +132,7 @@ except KeyboardInterrupt:
 
 
 def interrupts(path: Path) -> dict[str, Any]:
-    """Seconds until a build gives up, for moments spread over it."""
+    """Return the seconds until a build stops after Ctrl-C, at moments spread over the build."""
     start = time.perf_counter()
     build_ours(np.load(path))
     whole = time.perf_counter() - start
@@ -153,7 +153,7 @@ def interrupts(path: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Parse and run."""
+    """Parse options and run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder of NAME_base.npy and NAME_query.npy (default: PCPQ_DATA)")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)

@@ -1,4 +1,4 @@
-"""What the benchmarks share: data sets, the machine's description, ground truth, recall, lists."""
+"""Functions that benchmarks share: data sets, ground truth, recall, lists, result files."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import numpy as np
 
 from pcpq.quantizers.clustering import Section, assign, choose_seeds, cluster
 
-# Vectors whose norm means nothing are divided by it; the others are searched by raw inner product.
+# Whether vectors of a set are normalized; the others are searched by inner product.
 UNIT_NORM = {"glove": True, "minilm": True, "lastfm48k": False, "npm": False}
 
 
 @dataclass
 class Data:
-    """Base vectors, queries and their true neighbours; even queries may be looked at, odd ones are reported."""
+    """Base vectors, queries and their true neighbours; even queries are for tuning, odd ones for reporting."""
 
     name: str
     base: np.ndarray  # (n, d)
@@ -28,22 +28,22 @@ class Data:
 
     @property
     def tune(self) -> np.ndarray:
-        """The half of the queries that may be looked at."""
+        """The half of the queries that is used for tuning."""
         return np.ascontiguousarray(self.all_queries[::2])
 
     @property
     def queries(self) -> np.ndarray:
-        """The half that is reported."""
+        """The half of the queries that is reported."""
         return np.ascontiguousarray(self.all_queries[1::2])
 
     @property
     def top(self) -> np.ndarray:
-        """True neighbours of the half that is reported."""
+        """True neighbours of the queries that are reported."""
         return self.all_top[1::2]
 
 
 def data_folder(option: str | None) -> Path:
-    """The folder of data sets: --data, or PCPQ_DATA."""
+    """Return the folder of data sets: --data, or PCPQ_DATA."""
     folder = option or os.environ.get("PCPQ_DATA")
     if not folder:
         sys.exit("give the folder of data sets by --data or PCPQ_DATA")
@@ -51,12 +51,12 @@ def data_folder(option: str | None) -> Path:
 
 
 def default_metric(name: str) -> str:
-    """Cosine where lengths mean nothing."""
+    """Return the metric of a data set: cosine for normalized vectors, otherwise dot."""
     return "cosine" if UNIT_NORM[name] else "dot"
 
 
 def load(folder: Path, name: str, metric: str | None = None, rows: int | None = None) -> Data:
-    """NAME_base.npy (or some of its rows), NAME_query.npy, and true neighbours by the metric."""
+    """Load NAME_base.npy (or some of its rows) and NAME_query.npy, and compute the true neighbours."""
     metric = metric or default_metric(name)
     base = np.load(folder / f"{name}_base.npy").astype(np.float32)
     queries = np.load(folder / f"{name}_query.npy").astype(np.float32)
@@ -72,12 +72,12 @@ def load(folder: Path, name: str, metric: str | None = None, rows: int | None = 
 
 
 def best_rows(scores: np.ndarray, k: int) -> np.ndarray:
-    """(n_queries, k) columns of the largest scores, in no order."""
+    """Return the (n_queries, k) columns of the largest scores, unordered."""
     return np.argpartition(-scores, k - 1, axis=1)[:, :k]
 
 
 def shared_rows(found: np.ndarray, top: np.ndarray) -> float:
-    """Mean share of the true neighbours that were found."""
+    """Return the mean share of the true neighbours that were found."""
     return float((found[:, :, None].astype(np.int64) == top[:, None, :]).any(1).mean())
 
 
@@ -89,12 +89,12 @@ class Lists:
     assigned: np.ndarray  # (n,)
 
     def residuals(self, base: np.ndarray) -> np.ndarray:
-        """Base minus the center of each row's list."""
+        """Return the base vectors minus the centroids of their lists."""
         return base - self.centers[self.assigned]
 
 
 def make_lists(base: np.ndarray, n_lists: int, seed: int = 0) -> Lists:
-    """k-means on all rows, from seeds drawn from a sample."""
+    """Return a k-means partition of all rows, with seeds from a sample."""
     generator = np.random.default_rng(seed)
     sample = base[generator.permutation(len(base))[:65_536]]
     seeds = choose_seeds(sample, n_lists, "k-means++", generator)

@@ -1,12 +1,13 @@
-"""Which options pcpq.build should have when nobody gives any: recall, time and bytes on four data sets.
+"""Compare options of pcpq.build, to choose its defaults: recall, time and bytes on four data sets.
 
     python benchmarks/defaults.py --data FOLDER
     python benchmarks/defaults.py --data FOLDER --sets lastfm48k     some of the sets
 
-From the defaults of today one option at a time is changed: lists, code, loss, kept precision. Every choice
-finds the probes and candidates that reach the target fastest on one half of the queries; on the other half all
-take turns. Where nothing is kept the target is not reached, so those choices are compared by the recall that
-they give at a tenth of the lists. Results go to benchmarks/results/defaults_NAME.json.
+Starting from the current defaults, one option at a time is changed: lists, code, loss, kept precision. For each
+choice, the fastest probes and rerank that reach the target are found on one half of the queries; the choices
+are then timed in alternation on the other half. Without kept vectors the target is not reached, so those
+choices are compared by their recall at a tenth of the lists. Results go to
+benchmarks/results/defaults_NAME.json.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ DEFAULT_FACTOR = 2.0
 
 
 def code(method: str, size: int, scales: int | None = None, centers: int = 16) -> Kind:
-    """A quantizer as JSON."""
+    """Return a quantizer as JSON."""
     found: Kind = {"method": method, "section_size": size}
     if centers != 16:
         found["n_centers"] = centers
@@ -63,7 +64,7 @@ CODES_ALONE = (
 
 
 def choices() -> list[tuple[float, Kind]]:
-    """Lists by their factor, and options; the defaults come first."""
+    """Return the choices as factor of the number of lists, and options; the defaults come first."""
     found: list[tuple[float, Kind]] = [(DEFAULT_FACTOR, {})]
     found += [(factor, {}) for factor in LIST_FACTORS if factor != DEFAULT_FACTOR]
     found += [(DEFAULT_FACTOR, {"quantizer": each}) for each in CODES]
@@ -72,7 +73,7 @@ def choices() -> list[tuple[float, Kind]]:
 
 
 def built(data: Data, metric: str, factor: float, kind: Kind) -> Sweep:
-    """An index by some choice."""
+    """Return the index of a choice, ready for a sweep of settings."""
     index = Pcpq(kind, max(1, round(factor * len(data.base) ** 0.5)))
     index.build(data.base, metric)
     sweep = Sweep(index, 0.0, Queries(data.tune, data.all_top[::2]))
@@ -82,14 +83,14 @@ def built(data: Data, metric: str, factor: float, kind: Kind) -> Sweep:
 
 
 def fastest(sweep: Sweep) -> Candidate | None:
-    """The setting that reaches the target soonest, if one does."""
+    """Return the fastest setting that reaches the target, or None."""
     found = [sweep.crossing(rerank, TARGET, np.inf) for rerank in (50, 75, 100, 150, 250)]
     reached = [candidate for candidate in found if candidate is not None]
     return min(reached, key=lambda candidate: candidate.seconds["batch"], default=None)
 
 
 def compare(data: Data, metric: str) -> dict[str, Any]:
-    """All choices on one data set."""
+    """Return the results of all choices on one data set."""
     reported = Queries(data.queries, data.top)
     runners: dict[str, Candidate] = {}
     rows: dict[str, Any] = {}
@@ -121,7 +122,7 @@ def compare(data: Data, metric: str) -> dict[str, Any]:
 
 
 def codes_alone(data: Data, metric: str, reported: Queries) -> dict[str, Any]:
-    """Nothing kept: recall at a tenth of the lists, time and bytes."""
+    """Return recall at a tenth of the lists, time and bytes, without kept vectors."""
     runners = {}
     for each in CODES_ALONE:
         sweep = built(data, metric, DEFAULT_FACTOR, {"quantizer": each, "keep": None})
@@ -142,7 +143,7 @@ def codes_alone(data: Data, metric: str, reported: Queries) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Parse and run."""
+    """Parse options and run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder of NAME_base.npy and NAME_query.npy (default: PCPQ_DATA)")
     parser.add_argument("--sets", nargs="+", default=["glove", "minilm", "npm", "lastfm48k"])

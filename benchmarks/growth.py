@@ -1,14 +1,14 @@
-"""How search time grows with the number of vectors, at equal recall; one thread, one core.
+"""Measure how search time grows with the number of vectors, at equal recall; one thread, one core.
 
     python benchmarks/growth.py --data FOLDER
     python benchmarks/growth.py --data FOLDER --rows 30000 100000     a quick try
 
-Real vectors as far as they go. Beyond their number, new ones lie among a real one and its thirty nearest
-neighbours as these lie among themselves: a mixture of all, with random shares such that mean and covariance are
-theirs. Between two of them, or as copies with noise, they would gather along a few lines. The local dimension
-(Levina and Bickel's estimate from 20 neighbours) says whether the set stays what it was. All sizes are tuned on
-one half of the queries, then timed in turns on the other, at equal recall there.
-Results go to benchmarks/results/growth.json; with --rows the name says so.
+Real vectors are used as far as available. Each further vector is a random mixture of a real vector and its
+thirty nearest neighbours, with weights that preserve their mean and covariance. Interpolations of two
+vectors, or copies with noise, would concentrate along a few lines. The local dimension (Levina and Bickel's
+estimate from 20 neighbours) shows whether the distribution is preserved. All sizes are tuned on one half of the
+queries, then timed in alternation on the other half, at equal recall.
+Results go to benchmarks/results/growth.json; with --rows the name contains the sizes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # threads are pcpq's own
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # only threads of pcpq
 
 import numpy as np
 from common import best_rows, data_folder, default_metric, load, save, shared_rows
@@ -42,7 +42,7 @@ ROUNDS = 7
 
 
 def grown(base: np.ndarray, n: int, generator: np.random.Generator) -> np.ndarray:
-    """n unit vectors: some of the base, or all of it and as many among neighbours as are missing."""
+    """Return n unit vectors: a sample of the base, or all of it and mixtures of neighbours."""
     if n <= len(base):
         return base[np.sort(generator.permutation(len(base))[:n])]
     index = pcpq.build(base, metric="cosine")
@@ -62,7 +62,7 @@ def grown(base: np.ndarray, n: int, generator: np.random.Generator) -> np.ndarra
 
 
 def true_neighbours(base: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """(n_queries, k) rows and their scores, best first."""
+    """Return (n_queries, k) rows and their scores, best first."""
     rows = np.empty((len(queries), k), np.int64)
     scores = np.empty((len(queries), k), np.float32)
     for i in range(0, len(queries), 50):
@@ -76,7 +76,7 @@ def true_neighbours(base: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.n
 
 
 def local_dimension(base: np.ndarray, generator: np.random.Generator) -> float:
-    """The mean over some rows of Levina and Bickel's estimate from 20 neighbours."""
+    """Return the mean over some rows of Levina and Bickel's estimate from 20 neighbours."""
     some = generator.permutation(len(base))[:500]
     _, products = true_neighbours(base, base[some], 21)
     distances = np.sqrt(np.maximum(2.0 - 2.0 * products[:, 1:], 1e-9))
@@ -93,12 +93,12 @@ class Grown:
     reported: Queries
 
     def settle(self) -> None:
-        """Reach the target on the reported queries too."""
+        """Adjust the settings so that they reach the target on the reported queries as well."""
         for mode, candidate in self.chosen.items():
             self.chosen[mode] = settled(candidate, self.reported, TARGET)
 
     def report(self, mode: str, seconds: list[float]) -> dict[str, Any]:
-        """Time and recall on queries that settings were not chosen by."""
+        """Return time and recall on the reported queries, which were not used for tuning."""
         index, setting, queries = self.chosen[mode].index, self.chosen[mode].setting, self.reported.vectors
         index.configure(setting)
         explained = index.index.explain(queries[0], probes=setting.width, rerank=setting.rerank)
@@ -113,7 +113,7 @@ class Grown:
 
 
 def tuned(base: np.ndarray, queries: np.ndarray, dimension: float) -> Grown:
-    """Build, and tune on even queries."""
+    """Build an index and tune it on even queries."""
     index = Pcpq({}, None)
     start = time.perf_counter()
     index.build(base, "cosine")
@@ -140,7 +140,7 @@ def tuned(base: np.ndarray, queries: np.ndarray, dimension: float) -> Grown:
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """The last of those there are."""
+    """Pin the process to its last core during the block."""
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(cores)})
     yield
@@ -148,7 +148,7 @@ def one_core() -> Iterator[None]:
 
 
 def main() -> None:
-    """Parse and run."""
+    """Parse options and run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder of NAME_base.npy and NAME_query.npy (default: PCPQ_DATA)")
     parser.add_argument("--rows", nargs="+", type=int, help=f"numbers of vectors (default: {ROWS})")
@@ -164,7 +164,7 @@ def main() -> None:
     with one_core():
         for index in indexes:
             index.settle()
-        for mode in MODES:  # in turns: the machine's moods are then the same for all sizes
+        for mode in MODES:  # alternating, so that other load affects all sizes equally
             runners = {index.row["n"]: index.chosen[mode] for index in indexes}
             times = race(runners, indexes[0].reported, mode, ROUNDS)
             for run, index in zip(runs, indexes, strict=True):

@@ -1,10 +1,10 @@
-"""What the scan costs a row, by itself and inside a search; one thread, one core.
+"""Measure the time of the scan per row, alone and inside a search; one thread, one core.
 
     python benchmarks/kernels.py --data FOLDER
 
-bare   one list of 8,192 rows, whose codes stay in the second-level cache, one candidate wanted: hardly any hits
-full   GloVe in 1,200 lists, as a search at recall 0.95 scans them: lists anywhere in memory, hits, thresholds
-Times are those of the native code's own clock, best of many rounds, bare and full in turns. Results go to
+bare   one list of 8,192 rows, whose codes fit into the L2 cache, k = 1: hardly any candidates
+full   GloVe in 1,200 lists, scanned as by a search at recall 0.95: lists anywhere in memory, many candidates
+Times are measured by the native code, best of many rounds, bare and full alternating. Results go to
 benchmarks/results/kernels.json.
 """
 
@@ -15,7 +15,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # threads are pcpq's own
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # only threads of pcpq
 
 import numpy as np
 from common import data_folder, load, save, shared_rows
@@ -35,7 +35,7 @@ QUANTIZERS = {
 
 
 class Run:
-    """An index and a setting, measured again and again."""
+    """An index and a setting, measured repeatedly."""
 
     def __init__(self, index: pcpq.Index, queries: np.ndarray, k: int, probes: int, rerank: int) -> None:
         self.search = index._state.snapshot.only_segment.searcher.search
@@ -48,13 +48,13 @@ class Run:
         self.best = {"batch": np.full(4, np.inf), "single": np.full(4, np.inf)}
 
     def batch(self) -> None:
-        """All queries at once."""
+        """Measure all queries in one batch."""
         seconds = np.zeros(4)
         self.search(self.queries, self.probes, self.rerank, self.ids, self.scores, out_seconds=seconds)
         self._keep("batch", seconds / len(self.queries))
 
     def single(self, some: int) -> None:
-        """One query a call."""
+        """Measure single queries."""
         seconds = np.zeros(4)
         for i in range(some):
             part = slice(i, i + 1)
@@ -73,12 +73,12 @@ class Run:
             self.best[mode] = seconds
 
     def rows_in(self, mode: str, some: int) -> float:
-        """Rows scanned a query."""
+        """Return the number of rows scanned per query."""
         return float((self.rows if mode == "batch" else self.rows[:some]).mean())
 
 
 def measure(base: np.ndarray, queries: np.ndarray, top: np.ndarray, quantizer: Any) -> dict[str, Any]:
-    """Nanoseconds a row, bare and full, in both modes; microseconds of every stage."""
+    """Return nanoseconds per row, bare and full, in both modes, and microseconds of every stage."""
     small = pcpq.build(base[:8192], metric="cosine", quantizer=quantizer(), n_lists=1)
     whole = pcpq.build(base, metric="cosine", quantizer=quantizer(), n_lists=1200)
     bare = Run(small, queries[:QUERIES], 1, 1, 1)
@@ -110,7 +110,7 @@ def measure(base: np.ndarray, queries: np.ndarray, top: np.ndarray, quantizer: A
 
 
 def main() -> None:
-    """Parse and run."""
+    """Parse options and run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder of NAME_base.npy and NAME_query.npy (default: PCPQ_DATA)")
     options = parser.parse_args()

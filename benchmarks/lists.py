@@ -1,8 +1,8 @@
-"""How many rows must be scanned to have the neighbours among them, by how lists are trained and ranked.
+"""Measure how many rows must be scanned to reach a recall, by training and ranking of lists.
 
     python benchmarks/lists.py --data FOLDER
 
-Codes play no part: recall is the share of true neighbours in the lists probed.
+Codes are not used: recall is the share of true neighbours in the probed lists.
 Results go to benchmarks/results/lists.json.
 """
 
@@ -24,7 +24,7 @@ TRAININGS = {"equal weight": 0.0, "crowding": partition.CROWDING}
 
 
 def rankings(queries: np.ndarray, lists: partition.Partition) -> dict[str, np.ndarray]:
-    """(n_queries, L) ranks by the center, by its direction, and by where the best row may be."""
+    """Return (n_queries, L) scores of lists: by centroid, by its direction, and by centroid and spread."""
     products = queries @ lists.centers.T
     lengths = np.linalg.norm(queries, axis=1, keepdims=True)
     return {
@@ -35,11 +35,11 @@ def rankings(queries: np.ndarray, lists: partition.Partition) -> dict[str, np.nd
 
 
 def rows_scanned(ranks: np.ndarray, homes: np.ndarray, sizes: np.ndarray) -> dict[str, dict[str, float]]:
-    """Lists probed and rows scanned for each recall; `homes` are the lists of the true neighbours."""
+    """Return the probes and rows scanned for each recall; `homes` are the lists of the true neighbours."""
     order = np.argsort(-ranks, axis=1)
-    places = np.empty_like(order)
-    np.put_along_axis(places, order, np.arange(ranks.shape[1])[None], axis=1)
-    needed = np.take_along_axis(places, homes, axis=1)
+    positions = np.empty_like(order)
+    np.put_along_axis(positions, order, np.arange(ranks.shape[1])[None], axis=1)
+    needed = np.take_along_axis(positions, homes, axis=1)
     scanned = np.cumsum(sizes[order], axis=1).mean(axis=0)
     answer = {}
     for recall in RECALLS:
@@ -49,7 +49,7 @@ def rows_scanned(ranks: np.ndarray, homes: np.ndarray, sizes: np.ndarray) -> dic
 
 
 def measure(data: Data, metric: str) -> list[dict[str, Any]]:
-    """All trainings, each with all rankings."""
+    """Return the results of all trainings with all rankings."""
     found = []
     for training, crowding in TRAININGS.items():
         partition.CROWDING = crowding
@@ -66,7 +66,7 @@ def measure(data: Data, metric: str) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """All data sets."""
+    """Measure all data sets."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder of NAME_base.npy and NAME_query.npy (default: PCPQ_DATA)")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What every table needs: where results are, Markdown, and the line that says what they ran on."""
+"""Functions that all tables share: the results folder, Markdown, and the line about the machine."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ RESULTS = ROOT / "benchmarks" / "results"
 
 
 def markdown(head: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     head = list(head)
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
 def ran_in(where: dict[str, Any]) -> str:
-    """The command, and what it ran on."""
-    return f"`{where['command']}`, {where['cpu']}, {where['simd']}, {where['cpus']} CPU, {where['date']}."
+    """Return the command of a result, the machine it ran on, and the commit."""
+    commit = f", commit {where['commit']}" if "commit" in where else ""
+    return (
+        f"`{where['command']}`, {where['cpu']}, {where['simd']}, {where['cpus']} CPU, {where['date']}{commit}."
+    )

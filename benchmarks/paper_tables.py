@@ -1,4 +1,4 @@
-"""Tables of the paper's experiments, from the results of `pcpq paper`."""
+"""Tables of the experiments of the paper, from the results of `pcpq paper`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SETS = ("glove", "lastfm")
 
 
 def results(name: str | None = None) -> list[dict[str, Any]]:
-    """Results of `pcpq paper`, 4 bits first."""
+    """Return the results of `pcpq paper` on a data set, 4 bits first."""
     found = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("paper_*bit.json"))]
     if not found:
         raise FileNotFoundError("no results of pcpq paper")
@@ -23,22 +23,22 @@ def results(name: str | None = None) -> list[dict[str, Any]]:
 
 
 def titled(result: dict[str, Any]) -> str:
-    """The set and the bits of a result."""
+    """Return the data set and the bits of a result as text."""
     return f"{result['data']['name']}, {result['settings']['bits']} bits"
 
 
 def recall(row: dict[str, Any], result: dict[str, Any], protocol: str, at: int) -> float:
-    """Recall1@N."""
+    """Return Recall1@N."""
     return float(row["recall"][protocol][result["recall_at"].index(at)])
 
 
 def beside(value: float, published: float | None) -> str:
-    """Ours, and the paper's if it has one."""
+    """Return our value, with the value of the paper if there is one."""
     return f"{value:.3f}" + ("" if published is None else f" ({published:.3f})")
 
 
 def paper_data() -> str:
-    """What was searched, how, and how long it took."""
+    """Return the table of data sets, settings and times."""
     lines = []
     for one in results():
         settings, data, seconds = one["settings"], one["data"], one["seconds"]
@@ -55,13 +55,13 @@ def paper_data() -> str:
         )
     head = ("run", "vectors", "lists", "sections", "codewords", "lists probed", "lists and six methods, s")
     notes = {one["data"]["name"]: one["data"]["note"] for one in results()}
-    told = "\n".join(f"- {name}: {note}" for name, note in notes.items())
+    list_of_notes = "\n".join(f"- {name}: {note}" for name, note in notes.items())
     commands = "\n\n".join(ran_in(one["environment"]) for one in results())
-    return f"{markdown(head, lines)}\n\n{told}\n\n{commands}"
+    return f"{markdown(head, lines)}\n\n{list_of_notes}\n\n{commands}"
 
 
 def paper_errors() -> str:
-    """The error table: ours (the paper's)."""
+    """Return the table of errors: ours (the paper's)."""
     runs = results()
     lines = []
     for place, first in enumerate(runs[0]["methods"]):
@@ -75,7 +75,7 @@ def paper_errors() -> str:
 
 
 def paper_recall() -> str:
-    """The recall table under each protocol: ours (the paper's)."""
+    """Return the tables of recall under each protocol: ours (the paper's)."""
     runs, parts = results(), []
     for protocol, words in PROTOCOLS.items():
         lines = []
@@ -94,7 +94,7 @@ def paper_recall() -> str:
 
 
 def paper_probes() -> str:
-    """Recall1@10 of codes by the number of lists probed."""
+    """Return the table of Recall1@10 of codes by number of probes."""
     parts = []
     for one in results():
         swept = one["probes"]["swept"]
@@ -109,7 +109,7 @@ def paper_probes() -> str:
 
 
 def paper_sizes() -> str:
-    """What the six methods lose, take and cost."""
+    """Return the table of loss, size and time of the six methods."""
     parts = []
     for one in results():
         lines = [
@@ -138,7 +138,7 @@ def paper_sizes() -> str:
 
 
 def measured(row: dict[str, Any], one: dict[str, Any]) -> tuple[str, ...]:
-    """The numbers of a row of an extension."""
+    """Return the numbers of one row of an extension."""
     bits = f"{row['code_bits']} + {row['codebook_bits']:.1f}"
     recalls = (recall(row, one, "all", 1), recall(row, one, "all", 10), recall(row, one, "reranked", 10))
     return (bits, f"{row['relative_error']:.3f}", *(f"{value:.3f}" for value in recalls))
@@ -148,7 +148,7 @@ NUMBERS = ("bits + codebook bits", "relative error", "1@1", "1@10", "1@10 re-ran
 
 
 def extension(part: str, labels: tuple[str, ...], head: tuple[str, ...]) -> str:
-    """A table for each result that has this part."""
+    """Return one table per result that has this part."""
     tables = []
     for one in results():
         lines = [(*(spoken(row[label]) for label in labels), *measured(row, one)) for row in one.get(part, [])]
@@ -158,22 +158,22 @@ def extension(part: str, labels: tuple[str, ...], head: tuple[str, ...]) -> str:
 
 
 def spoken(text: str) -> str:
-    """A label of a result in the words of the pages: `per_list` as "per list", centers as codewords."""
+    """Return a label in the words of the docs: `per_list` as "per list", centers as codewords."""
     return text.replace("_", " ").replace("center", "codeword")
 
 
 def paper_equal_bits() -> str:
-    """Codes with scales beside codes without, of as many bits."""
+    """Return the table of codes with and without scales, at equal bits."""
     return extension("equal_bits", ("method", "label", "codebooks"), ("method", "code", "codebooks"))
 
 
 def paper_ablation() -> str:
-    """One addition after the other."""
+    """Return the table of additions, one after the other."""
     return extension("ablation", ("family", "codebooks", "step"), ("method", "codebooks", "step"))
 
 
 def paper_joint() -> str:
-    """The authors' suspicion."""
+    """Return the table about the conjecture of the authors."""
     tables = extension("joint", ("label",), ("method",))
     lines = []
     for one in results():
@@ -198,7 +198,7 @@ def paper_joint() -> str:
 
 
 def paper_operations() -> str:
-    """Table 1, counted and timed."""
+    """Return Table 1 with counted operations and measured times."""
     tables = []
     for one in results():
         lines = [operation(row) for row in one.get("operations", [])]
@@ -208,7 +208,7 @@ def paper_operations() -> str:
 
 
 def operation(row: dict[str, Any]) -> Iterable[str]:
-    """A row of Table 1."""
+    """Return one row of Table 1."""
     numbers = (f"{row[name]:,}" for name in ("formula", "counted", "microseconds", "index_bits"))
     return (spoken(row["label"]), f"{row['vectors']:,}", row["centers"], *numbers)
 

@@ -1,17 +1,18 @@
-"""How fast pcpq searches at equal recall, beside Faiss, ScaNN, hnswlib and usearch; one thread, one core.
+"""Compare search speed at equal recall with Faiss, ScaNN, hnswlib and usearch; one thread, one core.
 
-    python benchmarks/peers.py --data FOLDER                        vectors kept: recall 0.90, 0.95, 0.98
-    python benchmarks/peers.py --data FOLDER --mode codes           codes only against RaBitQ: recall 0.85
+    python benchmarks/peers.py --data FOLDER                        kept vectors: recall 0.90, 0.95, 0.98
+    python benchmarks/peers.py --data FOLDER --mode codes           codes only compared with RaBitQ: recall 0.85
     python benchmarks/peers.py --data FOLDER --only faiss scann     some of the contestants
     python benchmarks/peers.py --data FOLDER --sets glove --choices benchmarks/results/peers_glove.json
     python benchmarks/peers.py --data FOLDER --sets glove --rows 20000 --rounds 2     a quick try
 
-Everyone chooses kind, list count and search setting on one half of the queries and is reported on the other.
-There the width (lists to probe, nodes to visit) is set anew to just reach the target, and the candidates to
-re-rank in proportion, then as few as it takes: halves differ in recall, and times are compared at equal recall.
-Then all run in turns, all queries at once ("batch") and one a call ("single"), a turn being the best of three.
-Results go to benchmarks/results/peers_*.json; with --rows or another metric the name says so. Fewer than three
-rounds are a try: then everyone chooses from fewer kinds, list counts and settings, and the file says so too.
+Kind, number of lists and search setting of each contestant are chosen on one half of the queries and reported
+on the other. There the width (lists to probe, nodes to visit) is adjusted to just reach the target, with rerank
+in proportion, then as small as possible: the halves differ in recall, and times are compared at equal recall.
+Then all contestants run in alternation, with all queries in one batch ("batch") and with single queries
+("single"); a turn is the best of three. Results go to benchmarks/results/peers_*.json; --rows or another metric
+is part of the name. Fewer than three rounds are a try with fewer kinds, numbers of lists and settings, and the
+name contains "try".
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-# One thread each, said before any library looks at how many cores there are.
+# One thread per library; set before the libraries are imported, which read the number of cores.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["MKL_NUM_THREADS"] = "1"
@@ -53,9 +54,9 @@ def tune_all(
     thorough: bool,
     earlier: list[dict[str, Any]],
 ) -> tuple[Chosen, dict[str, Any]]:
-    """Every contestant's settings, and a note on those that reach a target nowhere or cannot take part.
+    """Return the settings of every contestant, and the reasons why contestants are absent or miss targets.
 
-    Peers that took part in the runs of an earlier result keep what they chose there.
+    Peers in the runs of an earlier result keep the settings that were chosen there.
     """
     known = {name for run in earlier for name in run["contestants"] if not name.startswith("pcpq")}
     tuning = Queries(data.tune, data.all_top[::2])
@@ -79,9 +80,10 @@ def tune_all(
 
 
 def settled(runner: Candidate, queries: Queries, target: float) -> Candidate:
-    """The same index with the smallest width that reaches the target here, candidates in proportion at first.
+    """Return the candidate with the smallest width that reaches the target on these queries.
 
-    Then as many candidates less as the target allows: one list more or less can be a few thousandths of recall.
+    `rerank` is first kept in proportion to the width, then made as small as the target allows, because one list
+    more or less can change recall by a few thousandths.
     """
     sweep, tuned = Sweep(runner.index, runner.build_seconds, queries), runner.setting
 
@@ -98,7 +100,7 @@ def settled(runner: Candidate, queries: Queries, target: float) -> Candidate:
 def report(
     mode: str, target: float, runners: dict[str, Candidate], queries: Queries, rounds: int
 ) -> dict[str, Any]:
-    """One target in one mode: everyone's time and recall on the reported queries."""
+    """Return time and recall of all contestants on the reported queries, for one target in one mode."""
     rows = {}
     tuned = {name: runner.setting for name, runner in runners.items()}
     runners = {name: settled(runner, queries, target) for name, runner in runners.items()}
@@ -109,7 +111,7 @@ def report(
         prepared = index.prepare(queries.vectors)
         if mode == "batch":
             found = np.asarray(index.search(prepared))
-        else:  # a library need not find one at a time what it finds at once
+        else:  # single queries can give other results than a batch
             found = np.stack([np.asarray(index.search_one(query)).ravel() for query in prepared])
         median = float(np.median(times[name]))
         code = index.code_bytes()
@@ -133,7 +135,10 @@ def report(
 
 
 def verdicts(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For every rival: our fastest of no more bytes where only codes are kept, else ours; QPS over QPS."""
+    """Return the QPS of pcpq divided by that of each rival.
+
+    With codes only, the fastest index of pcpq with at most as many bytes is compared.
+    """
     answers = []
     for run in runs:
         ours = {name: row for name, row in run["contestants"].items() if name.startswith("pcpq")}
@@ -166,7 +171,7 @@ def verdicts(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def compare(name: str, options: argparse.Namespace) -> None:
-    """One data set."""
+    """Compare all contestants on one data set."""
     metric = options.metric or default_metric(name)
     data = load(data_folder(options.data), name, metric, options.rows)
     count, d = data.base.shape
@@ -175,10 +180,10 @@ def compare(name: str, options: argparse.Namespace) -> None:
     counts = options.lists or [max(1, round(factor * count**0.5)) for factor in factors]
     targets = options.targets or TARGETS[options.mode]
     ours = json.loads(options.pcpq) if options.pcpq else None
-    everyone = (codes_entries if options.mode == "codes" else entries)(metric, ours)
-    some = [entry for entry in everyone if not options.only or entry.name.split()[0] in options.only]
+    all_entries = (codes_entries if options.mode == "codes" else entries)(metric, ours)
+    some = [entry for entry in all_entries if not options.only or entry.name.split()[0] in options.only]
     if is_try:
-        # The first kind and the last: they differ in how lists are made, which decides everything on some sets.
+        # The first and the last kind: they differ in how lists are trained, which matters most on some sets.
         some = [Entry(entry.name, entry.make, entry.kinds[:: max(1, len(entry.kinds) - 1)]) for entry in some]
     print(f"{name}: {count} x {d}, {metric}, lists {counts}", flush=True)
     earlier = [json.loads(Path(file).read_text()) for file in options.choices]
@@ -188,7 +193,7 @@ def compare(name: str, options: argparse.Namespace) -> None:
     runs = []
     for mode in MODES:
         for target in targets:
-            runners = {who: best[mode, target] for who, best in chosen.items() if (mode, target) in best}
+            runners = {key: best[mode, target] for key, best in chosen.items() if (mode, target) in best}
             runs.append(report(mode, target, runners, reported, options.rounds))
     packages = {entry.make.package for entry in some if entry.missing() is None} - {"pcpq"}
     ratios = verdicts(runs)
@@ -209,7 +214,7 @@ def compare(name: str, options: argparse.Namespace) -> None:
 
 
 def file_name(name: str, metric: str, options: argparse.Namespace) -> str:
-    """What is not the default is named, so that a quick try replaces no result."""
+    """Return the name of the result, which contains all options that are not defaults."""
     parts = ["peers", name]
     parts += [metric] if metric != default_metric(name) else []
     parts += [f"{options.rows}rows"] if options.rows else []
@@ -220,7 +225,7 @@ def file_name(name: str, metric: str, options: argparse.Namespace) -> str:
 
 
 def main() -> None:
-    """Parse and run."""
+    """Parse options and run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder of NAME_base.npy and NAME_query.npy (default: PCPQ_DATA)")
     parser.add_argument("--sets", nargs="+", default=["glove", "minilm", "npm", "lastfm48k"])

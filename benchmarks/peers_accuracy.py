@@ -1,4 +1,4 @@
-"""The quantizers of Faiss and turbovec, each with its true bytes a vector and the ten rows it finds best."""
+"""The quantizers of Faiss and turbovec: bytes per vector and the best rows of each."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from common import Data, Lists, make_lists
 
 
 def faiss_rows(data: Data, n_lists: int) -> Iterator[dict[str, Any]]:
-    """IVF PQ, OPQ and RaBitQ, all lists probed, with lists assigned by inner product and by distance.
+    """Return results of IVF PQ, OPQ and RaBitQ with all lists probed, lists by inner product and by distance.
 
-    The lists by inner product are Faiss's own, those by distance are the ones our codes have.
+    Lists by inner product are trained by Faiss; lists by distance are those of our codes.
     """
     lists = make_lists(data.base, n_lists)
     d = data.base.shape[1]
     half, quarter = d // 2, d // 4
     for assignment in ("inner product", "euclidean"):
         for m, bits in ((half, 4), (quarter, 8), (half, 8)):
-            # OPQ is slow to train and the coarse assignment matters little to it: once, with the better lists.
+            # OPQ trains slowly and depends little on the coarse assignment: only with the better lists.
             rotations = (None, "OPQ") if assignment == "euclidean" and bits == 4 else (None,)
             for rotation in rotations:
                 label = f"Faiss IVF {rotation + ' ' if rotation else ''}PQ{m}x{bits}"
@@ -29,7 +29,7 @@ def faiss_rows(data: Data, n_lists: int) -> Iterator[dict[str, Any]]:
                 index = faiss.IndexIVFPQ(coarse, d, n_lists, m, bits, faiss.METRIC_INNER_PRODUCT)
                 transform = faiss.OPQMatrix(d, m) if rotation else None
                 yield _search(data, label, assignment, index, coarse, lists, transform)
-        # RaBitQ scans slowly: on large sets once a width. A rotation first moves it little on the others.
+        # RaBitQ scans slowly: once per width on large sets. A rotation changes little on the others.
         large = data.base.size > 10_000_000
         if large and assignment == "inner product":
             continue
@@ -38,7 +38,7 @@ def faiss_rows(data: Data, n_lists: int) -> Iterator[dict[str, Any]]:
                 label = f"Faiss IVF RaBitQ {bits} bits" + (f", {rotation}" if rotation else "")
                 coarse = _coarse(d, assignment)
                 index = faiss.IndexIVFRaBitQ(coarse, d, n_lists, faiss.METRIC_INNER_PRODUCT, True, bits)
-                index.qb = 0  # queries as they are: the most accurate setting
+                index.qb = 0  # queries are not quantized: the most accurate setting
                 transform = faiss.RandomRotationMatrix(d, d) if rotation else None
                 yield _search(data, label, assignment, index, coarse, lists, transform)
 
@@ -55,14 +55,14 @@ def _search(
         if isinstance(transform, faiss.RandomRotationMatrix):
             transform.init(123)
         else:
-            # Left alone it would rotate for 8 bits, whatever the code.
+            # By default it would optimize the rotation for 8 bits, independent of the code.
             pq = faiss.ProductQuantizer(index.d, index.pq.M, index.pq.nbits)
             transform.pq = pq
         whole = faiss.IndexPreTransform(transform, index)
-    # Faiss normalises list centers for inner product; with lists by distance they must keep their length.
+    # Faiss normalizes centroids for inner product; lists by distance need the original lengths.
     index.cp.spherical = assignment == "inner product"
     if assignment == "euclidean" and transform is None:
-        coarse.add(lists.centers)  # Faiss then trains none
+        coarse.add(lists.centers)  # Faiss then does not train centroids
     sample = data.base[np.random.default_rng(1).permutation(len(data.base))[:100_000]]
     whole.train(sample)
     whole.add(data.base)
@@ -77,7 +77,7 @@ def _search(
 
 
 def turbovec_rows(data: Data) -> Iterator[dict[str, Any]]:
-    """TurboQuant over whole vectors, plain and calibrated. Its dimensions must be a multiple of 8."""
+    """Return results of TurboQuant over whole vectors, plain and calibrated; d must be a multiple of 8."""
     n, d = data.base.shape
     width = -(-d // 8) * 8
     base, queries = (np.pad(rows, ((0, 0), (0, width - d))) for rows in (data.base, data.queries))

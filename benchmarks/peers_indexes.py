@@ -1,6 +1,6 @@
-"""The contestants of peers.py: pcpq, Faiss, ScaNN, hnswlib and usearch behind one face.
+"""The contestants of peers.py: pcpq, Faiss, ScaNN, hnswlib and usearch behind one interface.
 
-Packages are imported when an index is built, so that one that is not installed only sits out.
+Packages are imported when an index is built, so that a missing package only excludes its contestant.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ import numpy as np
 import pcpq
 
 K = 10
-Kind = dict[str, Any]  # the options an index is built with, besides its list count
+Kind = dict[str, Any]  # the options that an index is built with, besides its number of lists
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What one search may choose: lists (or graph nodes) to visit and candidates to re-rank, if any."""
+    """The setting of a search: lists (or graph nodes) to visit, and candidates to rerank, if any."""
 
     width: int
     rerank: int | None = None
 
 
 class Contestant:
-    """One index of one library: built once, configured by a setting, searched."""
+    """An index of one library: built once, configured by a setting, searched."""
 
-    package = ""  # as the package index names it
+    package = ""  # its name on PyPI
     module = ""
     has_lists = True
     narrowest = 1
-    # Middle first: whatever it finds bounds the time that is spent on the others.
+    # A middle value comes first, because its time limits the time spent on the others.
     reranks: Sequence[int | None] = (100, 50, 200, 25, 400, 800)
 
     def __init__(self, kind: Kind, n_lists: int | None) -> None:
@@ -46,7 +46,7 @@ class Contestant:
 
     @property
     def widest(self) -> int:
-        """The largest width that can still matter."""
+        """The largest width that is worth trying."""
         return self.n_lists or 4096
 
     def build(self, vectors: np.ndarray, metric: str) -> None:
@@ -54,32 +54,32 @@ class Contestant:
         raise NotImplementedError
 
     def prepare(self, queries: np.ndarray) -> np.ndarray:
-        """Queries as the index wants them; not timed."""
+        """Return queries in the form that the index needs; not timed."""
         return queries
 
     def configure(self, setting: Setting) -> None:
-        """Choose the setting of the searches that follow."""
+        """Set the setting of the next searches."""
         raise NotImplementedError
 
     def search(self, queries: np.ndarray) -> np.ndarray:
-        """(n_queries, K) ids of the best rows, all queries at once."""
+        """Return (n_queries, K) ids of the best rows of a batch of queries."""
         raise NotImplementedError
 
     def search_one(self, query: np.ndarray) -> np.ndarray:
-        """The same for one query."""
+        """Return the ids of the best rows of a single query."""
         raise NotImplementedError
 
     def bytes_a_vector(self) -> float:
-        """Size of the serialized index over the number of its vectors: everything a search needs."""
+        """Return the size of the serialized index per vector: all data that a search needs."""
         raise NotImplementedError
 
     def code_bytes(self) -> float | None:
-        """Bytes of a vector's code alone, where there is one."""
+        """Return the bytes of a vector's code alone, or None."""
         return None
 
 
 class Pcpq(Contestant):
-    """This library. Its kinds are the options of pcpq.build."""
+    """An index of pcpq; its kinds are options of pcpq.build."""
 
     package = module = "pcpq"
 
@@ -112,22 +112,22 @@ class Pcpq(Contestant):
 
 
 def quantizer_of(options: Kind) -> Any:
-    """{"method": "PQ", "section_size": 2} as pcpq.PQ(section_size=2): kinds must fit into JSON."""
+    """Return {"method": "PQ", "section_size": 2} as pcpq.PQ(section_size=2); kinds are stored as JSON."""
     options = dict(options)
     return getattr(pcpq, options.pop("method"))(**options)
 
 
 class FaissLists(Contestant):
-    """What the inverted-list indexes of Faiss share: lists by inner product or by distance."""
+    """The base of the inverted-list indexes of Faiss: lists by inner product or by distance."""
 
     package, module = "faiss-cpu", "faiss"
 
     def make(self, coarse: Any, d: int, metric: int) -> Any:
-        """The index over these lists, untrained."""
+        """Return the untrained index over these lists."""
         raise NotImplementedError
 
     def wrap(self, lists: Any, metric: int) -> Any:
-        """The index that is searched."""
+        """Return the index that is searched."""
         return lists
 
     def build(self, vectors: np.ndarray, metric: str) -> None:
@@ -138,14 +138,14 @@ class FaissLists(Contestant):
         d, by_distance = vectors.shape[1], self.kind["lists"] == "euclidean"
         self.coarse = faiss.IndexFlatL2(d) if by_distance else faiss.IndexFlatIP(d)
         self.lists = self.make(self.coarse, d, measure)
-        # Faiss normalises list centers for inner product; with lists by distance they must keep their length.
+        # Faiss normalizes centroids for inner product; lists by distance need the original lengths.
         self.lists.cp.spherical = not by_distance
         self.index = self.wrap(self.lists, measure)
         self.index.train(vectors)
         self.index.add(vectors)
         if by_distance and measure == faiss.METRIC_INNER_PRODUCT:
-            # Rows went to the nearest center, but queries rank lists by inner product, which is also the
-            # part of the score that Faiss takes from the coarse search.
+            # Rows are assigned to the nearest centroid, but queries rank lists by inner product, which is
+            # also the part of the score that Faiss takes from the coarse search.
             centers = self.coarse.reconstruct_n(0, self.coarse.ntotal)
             self.coarse = faiss.IndexFlatIP(d)
             self.coarse.add(centers)
@@ -172,7 +172,7 @@ class FaissLists(Contestant):
 
 
 class FaissPQ(FaissLists):
-    """IVF PQ fast scan of residuals, two coordinates and four bits a section, then a re-rank."""
+    """IVF PQ fast scan of residuals, two dimensions and four bits per section, then reranking."""
 
     def make(self, coarse: Any, d: int, metric: int) -> Any:
         import faiss
@@ -208,7 +208,7 @@ class FaissRaBitQ(FaissLists):
 
 
 class Scann(Contestant):
-    """ScaNN: a tree, asymmetric hashing of two coordinates a block, and exact reordering."""
+    """ScaNN: a tree, asymmetric hashing of two dimensions per block, and exact reordering."""
 
     package = module = "scann"
 
@@ -243,7 +243,7 @@ SCANN_TREE = ("spherical", "avq", "soar_lambda", "overretrieve_factor")
 
 
 class Graph(Contestant):
-    """What the two graph libraries share."""
+    """The base of the indexes of graph libraries."""
 
     has_lists = False
     narrowest = K
@@ -251,14 +251,14 @@ class Graph(Contestant):
 
     def build(self, vectors: np.ndarray, metric: str) -> None:
         if self.kind.get("lifted"):
-            # One more coordinate gives all rows one length and leaves every query's order as it was:
-            # neighbours in the graph are then near, not merely long.
+            # An additional coordinate gives all rows the same length without changing the order of results.
+            # Neighbours in the graph are then close vectors, not only long ones.
             squares = np.square(vectors).sum(1)
             vectors = np.column_stack([vectors, np.sqrt(squares.max() - squares)])
         self.fill(np.ascontiguousarray(vectors), metric)
 
     def fill(self, vectors: np.ndarray, metric: str) -> None:
-        """Make the graph."""
+        """Build the graph."""
         raise NotImplementedError
 
     def prepare(self, queries: np.ndarray) -> np.ndarray:
@@ -266,7 +266,7 @@ class Graph(Contestant):
 
 
 class Hnswlib(Graph):
-    """The graph of hnswlib."""
+    """An index of hnswlib."""
 
     package = module = "hnswlib"
 
@@ -292,7 +292,7 @@ class Hnswlib(Graph):
 
 
 class Usearch(Graph):
-    """The graph of usearch."""
+    """An index of usearch."""
 
     package = module = "usearch"
 
@@ -322,7 +322,7 @@ class Usearch(Graph):
 
 
 def saved_size(save: Callable[[Path], Any]) -> int:
-    """Bytes of all files that are written into a folder."""
+    """Return the total size of the files that are saved to a folder, in bytes."""
     with tempfile.TemporaryDirectory() as scratch:
         save(Path(scratch))
         return sum(path.stat().st_size for path in Path(scratch).rglob("*") if path.is_file())
@@ -330,21 +330,21 @@ def saved_size(save: Callable[[Path], Any]) -> int:
 
 @dataclass
 class Entry:
-    """A contestant by name and the kinds it may choose from."""
+    """A contestant by name, with the kinds to choose from."""
 
     name: str
     make: type[Contestant]
     kinds: list[Kind]
 
     def missing(self) -> str | None:
-        """Why it cannot take part, if so."""
+        """Return why the contestant cannot take part, or None."""
         if importlib.util.find_spec(self.make.module) is None:
             return f"{self.make.package} is not installed"
         return None
 
 
 def entries(metric: str, ours: list[Kind] | None) -> list[Entry]:
-    """The contestants with all they may keep. `ours` are options of pcpq.build to choose from."""
+    """Return the contestants with kept vectors; `ours` are options of pcpq.build to choose from."""
     inner = metric != "euclidean"
     lists = ("inner product", "euclidean") if inner else ("euclidean",)
     lifted = (False, True) if metric == "dot" else (False,)
@@ -369,20 +369,20 @@ def entries(metric: str, ours: list[Kind] | None) -> list[Entry]:
 
 
 def scann_kinds(metric: str) -> list[Kind]:
-    """What ScaNN offers; most of it for inner product only."""
+    """Return the kinds of ScaNN; most of them support only inner product."""
     if metric == "euclidean":
         return [{"threshold": None, "reorder": reorder} for reorder in ("float32", "bfloat16")]
     soar = {"soar_lambda": 1.5, "overretrieve_factor": 1.5}
     trees: list[Kind] = [{}, {"avq": 2.0}, {"avq": 2.0, **soar}, {"spherical": True}]
     kinds = [{"threshold": 0.2, "reorder": "float32", **tree} for tree in trees]
     kinds += [{"threshold": 0.2, "reorder": "bfloat16", **tree} for tree in trees[1::2]]
-    if metric == "dot":  # where lengths differ, shaping the error need not pay
+    if metric == "dot":  # with different lengths, the anisotropic loss is not always better
         kinds.append({"threshold": None, "reorder": "float32"})
     return kinds
 
 
 def rabitq_kinds(bits: int, lists: Sequence[str]) -> list[Kind]:
-    """Both scanners of RaBitQ, each with the query bits that lose no recall to speak of."""
+    """Return both scanners of RaBitQ, each with query bits that lose hardly any recall."""
     return [
         {"bits": bits, "lists": by, "fast_scan": fast, "query_bits": query_bits}
         for by, (fast, query_bits) in product(lists, ((True, 8), (False, 4)))
@@ -390,7 +390,7 @@ def rabitq_kinds(bits: int, lists: Sequence[str]) -> list[Kind]:
 
 
 def codes_entries(metric: str, ours: list[Kind] | None) -> list[Entry]:
-    """Codes only, nothing kept: every size is a contestant of its own."""
+    """Return the contestants without kept vectors; every code size is a separate contestant."""
     lists = ("inner product", "euclidean") if metric != "euclidean" else ("euclidean",)
     ours = ours or [
         {"quantizer": {"method": "QPCPQ", "section_size": size, "n_scales": scales}}
@@ -403,7 +403,7 @@ def codes_entries(metric: str, ours: list[Kind] | None) -> list[Entry]:
 
 
 def label(kind: Kind) -> str:
-    """Options in one line."""
+    """Return options as one line of text."""
     return ", ".join(
         f"{name}=({label(value)})" if isinstance(value, dict) else f"{name}={value}"
         for name, value in kind.items()

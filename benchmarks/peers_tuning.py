@@ -1,7 +1,7 @@
-"""Choosing every contestant's kind, list count and setting for peers.py, on the queries that may be looked at.
+"""Choose kind, number of lists and setting of each contestant of peers.py, on the tuning queries.
 
-For every number of candidates to re-rank, the smallest width that reaches the target is found by doubling and
-bisection: a grid as fine as a grid can be, so that nobody pays for recall that was not asked for.
+For each rerank, the smallest width that reaches the target is found by doubling and bisection. This is the
+finest possible grid, so that no contestant spends time on recall above the target.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ Name = TypeVar("Name")
 
 MODES = ("batch", "single")
 SINGLE_QUERIES = 250  # enough to rank settings; the reported times use all
-PATIENCE = 2.0  # a setting that takes this many times the best so far is not followed further
-# Other work on the machine slows it down for seconds, and with it all that one index does in the meantime. So
-# the fastest settings of every index are timed again, in turns: (rounds, how many stay for the next).
-NEAR = 1.3  # times the fastest: what may still win
+PATIENCE = 2.0  # stop when a setting takes this many times the best so far
+NEAR = 1.3  # candidates that take at most this many times the fastest can still win
 RIVALS_AN_INDEX = 4
+# Other load can slow down all measurements of one index for seconds. Therefore the fastest settings of all
+# indexes are timed again, alternating: (rounds, number of settings that remain).
 DUELS = ((3, 16), (5, 6), (9, 1))
-TRIES = 3  # a turn
+TRIES = 3  # per turn
 
 
 @dataclass
 class Candidate:
-    """A built index with a setting, and what it did on the tuning queries."""
+    """A built index with a setting, and its results on the tuning queries."""
 
     index: Contestant
     build_seconds: float
     setting: Setting
     recall: float
-    seconds: dict[str, float]  # a query, by mode
+    seconds: dict[str, float]  # per query, by mode
 
     def summary(self) -> dict[str, Any]:
-        """For the result file."""
+        """Return the entries of the result file."""
         return {
             "kind": self.index.kind,
             "lists": self.index.n_lists,
@@ -59,7 +59,7 @@ class Queries:
 
 
 def timed(index: Contestant, queries: np.ndarray, mode: str) -> float:
-    """Seconds a query. The queries are prepared already."""
+    """Return the seconds per query, for prepared queries."""
     if mode == "batch":
         start = time.perf_counter()
         index.search(queries)
@@ -72,15 +72,14 @@ def timed(index: Contestant, queries: np.ndarray, mode: str) -> float:
 
 
 def race(runners: dict[Name, Candidate], queries: Queries, mode: str, rounds: int) -> dict[Name, list[float]]:
-    """Seconds of every round; the contestants take turns, and the one that starts changes.
+    """Return the seconds of every round; the contestants alternate, and each round starts with another one.
 
-    A turn is the best of three: the first pays for what the others left in the caches, and any of them may meet
-    a moment when the machine is busy.
+    A turn is the best of three, because the first fills the caches and any can be slowed down by other load.
     """
     prepared = {name: runner.index.prepare(queries.vectors) for name, runner in runners.items()}
     times: dict[Name, list[float]] = {name: [] for name in runners}
     names = list(runners)
-    for turn in range(-1, rounds):  # one round to warm up
+    for turn in range(-1, rounds):  # round -1 is a warm-up
         first = turn % max(1, len(names))
         for name in names[first:] + names[:first]:
             runners[name].index.configure(runners[name].setting)
@@ -92,7 +91,7 @@ def race(runners: dict[Name, Candidate], queries: Queries, mode: str, rounds: in
 
 @dataclass
 class Sweep:
-    """One built index, every setting tried once."""
+    """One built index, with every setting measured at most once."""
 
     index: Contestant
     build_seconds: float
@@ -103,7 +102,7 @@ class Sweep:
         self.prepared = self.index.prepare(self.queries.vectors)
 
     def measure(self, setting: Setting) -> tuple[float, float]:
-        """Recall and batch seconds a query."""
+        """Return recall and batched seconds per query."""
         if setting not in self.seen:
             self.index.configure(setting)
             start = time.perf_counter()
@@ -113,13 +112,13 @@ class Sweep:
         return self.seen[setting]
 
     def crossing(self, rerank: int | None, target: float, limit: float) -> Candidate | None:
-        """The smallest width that reaches the target, unless it takes longer than the limit."""
+        """Return the smallest width that reaches the target, or None if it takes longer than the limit."""
         return self.smallest(lambda width: Setting(width, rerank), self.index.narrowest, target, limit)
 
     def smallest(
         self, setting_of: Callable[[int], Setting], start: int, target: float, limit: float
     ) -> Candidate | None:
-        """The same where the width says how many to re-rank; looked for from `start` on."""
+        """Return the smallest width, from `start` on, that reaches the target within the limit, or None."""
         low, high = self.index.narrowest - 1, start
         while self.measure(setting_of(high))[0] < target:
             if high >= self.index.widest or self.seen[setting_of(high)][1] > limit:
@@ -134,7 +133,7 @@ class Sweep:
         return self.candidate(setting_of(high))
 
     def trimmed(self, setting: Setting, target: float) -> Candidate | None:
-        """The same width with the fewest candidates that still reach the target, if they can be fewer."""
+        """Return the same width with the smallest rerank that reaches the target, or None if none is less."""
         if setting.rerank is None:
             return None
         low, high = K - 1, setting.rerank
@@ -147,20 +146,20 @@ class Sweep:
         return self.candidate(Setting(setting.width, high)) if high < setting.rerank else None
 
     def candidate(self, setting: Setting) -> Candidate:
-        """A setting that was measured, with its batch seconds, best of three."""
+        """Return a measured setting with its batched seconds, best of three."""
         recall, first = self.seen[setting]
         self.index.configure(setting)
         again = [timed(self.index, self.prepared, "batch") for _ in range(2)]
         return Candidate(self.index, self.build_seconds, setting, recall, {"batch": min(first, *again)})
 
     def clock_single(self, candidate: Candidate) -> None:
-        """Seconds a query, one query a call."""
+        """Measure the seconds per query of single queries."""
         self.index.configure(candidate.setting)
         some = self.prepared[:SINGLE_QUERIES]
         candidate.seconds["single"] = min(timed(self.index, some, "single") for _ in range(2))
 
     def best_recall(self) -> float:
-        """The most that any setting gave."""
+        """Return the best recall of all settings."""
         return max(recall for recall, _ in self.seen.values())
 
 
@@ -171,12 +170,12 @@ class Tuner:
         self.entry, self.vectors, self.metric, self.queries = entry, vectors, metric, queries
         self.sweeps: list[Sweep] = []
         self.found: dict[float, list[Candidate]] = {}
-        self.depth: int | None = None  # how many of a contestant's numbers to re-rank are tried
+        self.depth: int | None = None  # number of values of rerank to try; None: all
 
     def choose(
         self, targets: list[float], list_counts: list[int], thorough: bool = True
     ) -> dict[tuple[str, float], Candidate]:
-        """The best setting for every mode and target that can be reached; unless thorough, a rough guess."""
+        """Return the fastest setting for each mode and target that is reached; a rough one unless thorough."""
         self.depth = None if thorough else 2
         self.found = {target: [] for target in targets}
         middle = list_counts[len(list_counts) // 2]
@@ -197,7 +196,7 @@ class Tuner:
         }
 
     def chosen_before(self, runs: list[dict[str, Any]]) -> dict[tuple[str, float], Candidate]:
-        """What runs of earlier results settled on, the last one if there are several, built and not tuned."""
+        """Return the settings chosen by earlier runs (the last, if several), built again but not tuned."""
         mine = [run for run in runs if self.entry.name in run["contestants"]]
         rows = {(run["mode"], run["target"]): run["contestants"][self.entry.name] for run in mine}
         chosen, sweeps = {}, {}
@@ -211,7 +210,7 @@ class Tuner:
         return chosen
 
     def built(self, kind: Kind, n_lists: int | None) -> Sweep:
-        """A new index."""
+        """Build a new index."""
         index = self.entry.make(kind, n_lists)
         start = time.perf_counter()
         index.build(self.vectors, self.metric)
@@ -219,12 +218,12 @@ class Tuner:
         print(f"  built {self.entry.name} ({label(kind)}), lists {n_lists}: {seconds:.1f} s", flush=True)
         sweep = Sweep(index, seconds, self.queries)
         index.configure(Setting(index.narrowest, index.reranks[0]))
-        index.search(sweep.prepared)  # the first search of an index pays for its memory
+        index.search(sweep.prepared)  # the first search is slower, because memory is allocated
         self.sweeps.append(sweep)
         return sweep
 
     def explore(self, sweep: Sweep, reranks: Iterable[int | None] | None = None) -> None:
-        """Find the crossings of one index, and time those one query at a time that may still win."""
+        """Find the crossings of one index, and time single queries of those that can still win."""
         for target, found in self.found.items():
             new = []
             for rerank in reranks or sweep.index.reranks[: self.depth]:
@@ -239,21 +238,21 @@ class Tuner:
                     sweep.clock_single(candidate)
 
     def leading(self, mode: str, target: float) -> list[Candidate]:
-        """Candidates, the fastest first."""
+        """Return the candidates, fastest first."""
         timed_ones = [candidate for candidate in self.found[target] if mode in candidate.seconds]
         return sorted(timed_ones, key=lambda candidate: candidate.seconds[mode])
 
     def leading_of_each(self, mode: str, target: float, count: int) -> list[Candidate]:
-        """The fastest of every index, so many of each, unless they are far behind."""
-        everyone = self.leading(mode, target)
+        """Return the fastest candidates of every index, at most `count` of each, without slow ones."""
+        ranked = self.leading(mode, target)
         by_index: dict[int, list[Candidate]] = {}
-        for candidate in everyone:
-            if candidate.seconds[mode] < NEAR * everyone[0].seconds[mode]:
+        for candidate in ranked:
+            if candidate.seconds[mode] < NEAR * ranked[0].seconds[mode]:
                 by_index.setdefault(id(candidate.index), []).append(candidate)
         return [candidate for mine in by_index.values() for candidate in mine[:count]]
 
     def leading_kinds(self) -> list[Kind]:
-        """The two best kinds of every mode and target: the other list counts are tried with these only."""
+        """Return the two best kinds of each mode and target, with which other numbers of lists are tried."""
         kinds: list[Kind] = []
         for target in self.found:
             for mode in MODES:
@@ -261,13 +260,13 @@ class Tuner:
                 for candidate in self.leading(mode, target):
                     if candidate.index.kind not in best:
                         best.append(candidate.index.kind)
-                if not best:  # nobody got there with this list count: another may
+                if not best:  # no kind reaches the target with this number of lists
                     best = [max(self.sweeps, key=Sweep.best_recall).index.kind]
                 kinds += [kind for kind in best[:2] if kind not in kinds]
         return kinds
 
     def refine(self) -> None:
-        """Try numbers of candidates to re-rank between those of the coarse sweep, on the leading indexes."""
+        """Try values of rerank between those of the coarse sweep, on the leading indexes."""
         sweeps = {id(sweep.index): sweep for sweep in self.sweeps}
         wanted: dict[int, set[int]] = {}
         for target in self.found:
@@ -287,7 +286,7 @@ class Tuner:
                     found.append(fewer)
 
     def duel(self, mode: str, target: float) -> Candidate:
-        """The fastest of every index once more, taking turns; the best medians stay, and the last one wins."""
+        """Return the winner of repeated alternating measurements of the fastest candidates of every index."""
         rivals = self.leading_of_each(mode, target, RIVALS_AN_INDEX)
         for rounds, stay in DUELS:
             times = race(dict(enumerate(rivals)), self.queries, mode, rounds)
@@ -296,5 +295,5 @@ class Tuner:
         return rivals[0]
 
     def best_recall(self) -> float:
-        """The most that was reached, for targets that were not."""
+        """Return the best recall of all indexes, for targets that were not reached."""
         return max(sweep.best_recall() for sweep in self.sweeps)

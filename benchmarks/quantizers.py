@@ -1,12 +1,12 @@
-"""How good and how fast the quantizers are, beside Faiss and turbovec.
+"""Compare accuracy and speed of the quantizers with Faiss and turbovec.
 
-    python benchmarks/quantizers.py accuracy --data FOLDER   recall per byte, all lists, nothing re-ranked
-    python benchmarks/quantizers.py speed --data FOLDER      fit + encode against Faiss IndexPQ 50x8; threads
+    python benchmarks/quantizers.py accuracy --data FOLDER   recall per byte, all lists, without reranking
+    python benchmarks/quantizers.py speed --data FOLDER      fit + encode beside Faiss IndexPQ 50x8; threads
     python benchmarks/quantizers.py memory --data FOLDER     encode a file larger than memory
-    python benchmarks/quantizers.py training --data FOLDER   what each choice of training is worth
+    python benchmarks/quantizers.py training --data FOLDER   the effect of each training option
 
-Results go to benchmarks/results/quantizers_*.json. Nothing is tuned on the queries that are reported: gain and
-bias are chosen on training rows, or on the other half of the queries where a query sample is given to fit.
+Results go to benchmarks/results/quantizers_*.json. Nothing is tuned on the reported queries: gain and bias are
+chosen on training rows, or on the other half of the queries if a query sample is passed to fit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# One BLAS thread: what is compared is the quantizers' own threads.
+# One BLAS thread, because threads of the quantizers are compared.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
@@ -36,7 +36,7 @@ TRAINING_ROWS = 100_000
 
 
 def training_sample(data: Data) -> np.ndarray:
-    """The same rows for everyone."""
+    """Return the training rows, which are the same for all methods."""
     return np.sort(np.random.default_rng(1).permutation(len(data.base))[:TRAINING_ROWS])
 
 
@@ -44,14 +44,14 @@ ANCHORED: dict[str, Any] = {"gain": True, "bias": "anchor"}
 
 
 def grid() -> Iterator[pcpq.Quantizer]:
-    """All six methods for sections of 2, 3 and 4, and QPCPQ at the sizes its rivals have."""
+    """Yield all six methods for section sizes 2, 3 and 4, and QPCPQ in the sizes of its rivals."""
     for size in (2, 3, 4):
         for method in (pcpq.PQ, pcpq.APQ, pcpq.PCPQ, pcpq.APCPQ):
             yield method(section_size=size, **ANCHORED)
         for method in (pcpq.QPCPQ, pcpq.QAPCPQ):
             for n_scales in (8, 16):
                 yield method(section_size=size, n_scales=n_scales, **ANCHORED)
-    for size in (2, 4):  # as many codewords as QPCPQ has with 16 centers and 16 scales, but free
+    for size in (2, 4):  # as many codewords as QPCPQ with 16 codewords and 16 scales
         yield pcpq.PQ(section_size=size, n_centers=256, **ANCHORED)
     for size, n_centers, n_scales in ((2, 8, 2), (2, 16, 2), (2, 16, 4), (3, 16, 4), (3, 32, 4), (2, 32, 8)):
         yield pcpq.QPCPQ(section_size=size, n_centers=n_centers, n_scales=n_scales, **ANCHORED)
@@ -59,7 +59,7 @@ def grid() -> Iterator[pcpq.Quantizer]:
 
 
 def five(corrections: dict[str, Any]) -> Iterator[pcpq.Quantizer]:
-    """The codes that are also measured otherwise: with a bias along the vector, with a sample of queries."""
+    """Yield five codes with the given corrections, which are measured in more than one way."""
     yield pcpq.PQ(section_size=2, **corrections)
     for size, n_scales in ((2, 8), (2, 16), (3, 8), (4, 8)):
         yield pcpq.QPCPQ(section_size=size, n_scales=n_scales, **corrections)
@@ -68,9 +68,9 @@ def five(corrections: dict[str, Any]) -> Iterator[pcpq.Quantizer]:
 def best_estimates(
     quantizer: pcpq.Quantizer, codes: pcpq.Codes, decoded: np.ndarray, lists: Lists, queries: np.ndarray
 ) -> np.ndarray:
-    """(n_queries, 100) rows of the best estimates: the list's part and the residual's.
+    """Return the (n_queries, 100) rows of the best estimates: inner products with centroids plus residuals.
 
-    By BLAS over decoded vectors; `scores` gives the same numbers (a test says so), table by table.
+    Computed by BLAS over decoded vectors; a test checks that `scores` returns the same by lookup tables.
     """
     if codes.gains is not None:
         decoded = decoded * codes.gains.astype(np.float32)[:, None]
@@ -92,7 +92,7 @@ def best_estimates(
 def measure(
     data: Data, lists: Lists, quantizer: pcpq.Quantizer, queries: np.ndarray | None = None
 ) -> dict[str, Any]:
-    """Fit on residuals (and a sample of queries), encode all, and search all."""
+    """Fit on residuals (and a sample of queries), encode all rows, and search all queries."""
     residuals, rows = lists.residuals(data.base), training_sample(data)
     start = time.perf_counter()
     quantizer.fit(residuals[rows], directions=data.base[rows], queries=queries)
@@ -108,7 +108,7 @@ def measure(
         "query_sample": queries is not None,
         "bytes": quantizer.bits_per_vector / 8,
         "found": found[1::2],
-        # Without a query sample nothing was chosen on any query, and all of them may be reported.
+        # Without a query sample no query was used for training, so all of them can be reported.
         "recall_10_at_10_all_queries": None
         if queries is not None
         else round(shared_rows(found[:, :10], data.all_top), 4),
@@ -120,14 +120,14 @@ def measure(
 
 
 def ordered_rows(scores: np.ndarray, k: int) -> np.ndarray:
-    """The k best columns of every row, best first."""
+    """Return the k best columns of every row, best first."""
     top = best_rows(scores, k)
     order = np.argsort(-np.take_along_axis(scores, top, axis=1), axis=1, kind="stable")
     return np.take_along_axis(top, order, axis=1)
 
 
 def with_recall(data: Data, row: dict[str, Any]) -> dict[str, Any]:
-    """Replace the rows found by the shares of the true ten among the first 10, 50 and 100."""
+    """Replace the found rows by the shares of the true ten among the first 10, 50 and 100."""
     found = row.pop("found")
     for depth in (10, 50, 100):
         row[f"recall_10_at_{depth}"] = round(shared_rows(found[:, :depth], data.top), 4)
@@ -140,7 +140,7 @@ def with_recall(data: Data, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def accuracy(folder: Path, names: list[str], only: str | None) -> None:
-    """Recall per byte on every data set, one JSON each; `only` ours or peers keeps the other rows."""
+    """Measure recall per byte, one JSON per data set; with `only` ours or peers the other rows are kept."""
     from peers_accuracy import faiss_rows, turbovec_rows
 
     for name in names:
@@ -167,7 +167,7 @@ def accuracy(folder: Path, names: list[str], only: str | None) -> None:
 
 
 def verdicts(ours: list[dict[str, Any]], peers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For every RaBitQ and turbovec row: the best QPCPQ of no more bytes, fitted without any query."""
+    """Return the best QPCPQ (fitted without queries) of no more bytes for each RaBitQ and turbovec row."""
     ours = [row for row in ours if row["method"].startswith("QPCPQ") and not row["query_sample"]]
     answers = []
     for rival in peers:
@@ -190,7 +190,10 @@ def verdicts(ours: list[dict[str, Any]], peers: list[dict[str, Any]]) -> list[di
 
 
 def speed(folder: Path, rounds: int) -> None:
-    """Fit + encode of QPCPQ 2/16/16 and train + add of Faiss IndexPQ 50x8, interleaved, best of several."""
+    """Measure fit + encode of QPCPQ 2/16/16 and train + add of Faiss IndexPQ 50x8.
+
+    Both alternate; the best of several rounds counts.
+    """
     import faiss
 
     data = load(folder, "glove")
@@ -242,7 +245,7 @@ def speed(folder: Path, rounds: int) -> None:
 
 
 def pin(threads: int) -> None:
-    """Run on the first CPUs only."""
+    """Pin the process to the first CPUs."""
     os.sched_setaffinity(0, sorted(ALL_CPUS)[:threads])
 
 
@@ -250,7 +253,7 @@ ALL_CPUS = os.sched_getaffinity(0)
 
 
 def anonymous_memory() -> int:
-    """Bytes of this process's memory that no file backs."""
+    """Return the bytes of anonymous memory of this process, which no file backs."""
     line = next(
         line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssAnon")
     )
@@ -258,7 +261,7 @@ def anonymous_memory() -> int:
 
 
 def memory(folder: Path, gigabytes: float) -> None:
-    """Encode a memory-mapped file larger than memory; watch what is not file cache."""
+    """Encode a memory-mapped file larger than memory, and measure the anonymous memory."""
     data = load(folder, "glove")
     n = int(gigabytes * 1e9) // (4 * data.base.shape[1])
     quantizer = pcpq.QPCPQ(section_size=2, n_scales=16).fit(data.base)
@@ -266,7 +269,7 @@ def memory(folder: Path, gigabytes: float) -> None:
         path = Path(scratch) / "large.npy"
         large = np.lib.format.open_memmap(path, "w+", np.float32, (n, data.base.shape[1]))
         for start in range(0, n, len(data.base)):
-            # Rolled by one more coordinate each time, so that no block repeats another.
+            # Rotate coordinates by one more position per block, so that all blocks differ.
             block = np.roll(data.base, start // len(data.base), axis=1)
             large[start : start + len(block)] = block[: n - start]
         large.flush()
@@ -300,7 +303,7 @@ def memory(folder: Path, gigabytes: float) -> None:
 
 
 def training(folder: Path, names: list[str]) -> None:
-    """One choice changed at a time, and the anisotropic joint step against the paper's single one."""
+    """Measure training options, one changed at a time, and the joint step of anisotropic methods."""
     sets = {}
     for name in names:
         data = load(folder, name)
@@ -316,11 +319,11 @@ def training(folder: Path, names: list[str]) -> None:
 
 
 def training_choices() -> Iterator[pcpq.Quantizer]:
-    """What options.py's defaults were chosen from."""
+    """Yield the options from which the defaults of the quantizers were chosen."""
     plain: dict[str, Any] = {"section_size": 4, "gain": False, "bias": False}
     for init in ("k-means++", "random", "symmetric"):
         yield pcpq.QPCPQ(**plain, n_scales=8, init=init)
-    # The open problem: center and scale of an anisotropic cluster, one step each or both to the end.
+    # Codeword and scale of an anisotropic cluster: one step each, or both until convergence.
     for method in (pcpq.APCPQ, pcpq.QAPCPQ):
         for assignment in ("loss", "distance"):
             for refine in (False, True):
@@ -329,7 +332,7 @@ def training_choices() -> Iterator[pcpq.Quantizer]:
     for assignment in ("loss", "distance"):
         yield pcpq.APQ(**plain, assignment=assignment, encoding="section")
     yield pcpq.APQ(**plain, encoding="whole")
-    # Gain, bias, scales, and the paper to the letter.
+    # Gain, bias, scales, and the exact method of the paper.
     for method in (pcpq.PQ, pcpq.QPCPQ):
         for gain, bias in itertools.product((False, True), (False, True, "anchor")):
             yield method(section_size=4, gain=gain, bias=bias)
@@ -344,7 +347,7 @@ def training_choices() -> Iterator[pcpq.Quantizer]:
 
 
 def main() -> None:
-    """Parse and run."""
+    """Parse options and run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("accuracy", "speed", "memory", "training"))
     parser.add_argument("--data", help="folder of NAME_base.npy and NAME_query.npy (default: PCPQ_DATA)")

@@ -1,15 +1,15 @@
-"""A Ray cluster on this machine against plain processes: equal answers, throughput by nodes, overhead a query.
+"""Compare a local Ray cluster with plain processes: equal results, throughput by nodes, overhead per query.
 
     python benchmarks/ray_cluster.py --data FOLDER
     python benchmarks/ray_cluster.py --data FOLDER --rows 20000 --seconds 2 --rounds 1 --cores 1     a quick try
 
-Nodes have one CPU each and are pinned to a core of their own, as the plain processes are that they are held
-against: each of those opens the same index and searches alone. One and two of either take turns of two seconds,
-in one cluster: where one node is asked, the other has nothing to do. What the second node adds is divided by
-what the second process adds, by medians. The driver, which sends batches and waits, is pinned nowhere. Overhead
-is the time of a call less that of the same call on the index in this process, in turns; a call that does
-nothing stands beside it.
-Results go to benchmarks/results/ray_cluster.json; with --rows the name says so.
+Each node has one CPU and is pinned to its own core, as are the plain processes, each of which opens the same
+index and searches it. One and two processes or nodes alternate in turns of two seconds, in one cluster; when
+one node is measured, the other is idle. The throughput that the second node adds is divided by that of the
+second process, by medians. The driver, which sends batches and waits, is not pinned. Overhead is the time of
+a call minus that of the same call on a local index, alternating; the time of an empty call is shown for
+comparison.
+Results go to benchmarks/results/ray_cluster.json; with --rows the name contains the size.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")  # threads are pcpq's own
-# Before Ray is imported: no address but 127.0.0.1.
+os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")  # only threads of pcpq
+# Set before Ray is imported: use only the address 127.0.0.1.
 os.environ.update(RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0", RAY_USAGE_STATS_ENABLED="0")
 
 import numpy as np
@@ -40,18 +40,18 @@ from pcpq.experiments.environment import environment
 from pcpq.integrations.ray import ShardedIndex
 
 RESULTS = Path(__file__).parent / "results"
-MEMORY = 200 << 20  # of objects, a node
+MEMORY = 200 << 20  # bytes of the object store per node
 BATCH = 4000
-SETTINGS = {"k": 10}  # for a recall of 0.95, as an index chooses itself
-# Batches that are on their way at once, for every node: one is searched, one waits.
+SETTINGS = {"k": 10}  # the default target recall of 0.95
+# Batches in flight per node: one is searched, one waits.
 AHEAD = 2
 WARM = 8.0  # seconds
-# Queries and calls by which overhead is measured, and the microseconds that a query may cost more.
+# Overhead is measured by queries per call: number of calls, and the most microseconds per query.
 OVERHEADS = {1: (500, 4000.0), 100: (200, 100.0)}
 
 
 def search_alone(path: str, queries: np.ndarray, core: int, orders: Any) -> None:
-    """A plain process: batches, one after the other, for as long as it is told."""
+    """Search batches in a plain process, for the number of seconds that each message contains."""
     os.sched_setaffinity(0, {core})
     with pcpq.open(path) as index:
         index.search(queries, threads=1, **SETTINGS)
@@ -66,36 +66,36 @@ def search_alone(path: str, queries: np.ndarray, core: int, orders: Any) -> None
 
 @contextmanager
 def processes(path: str, queries: np.ndarray, cores: list[int]) -> Iterator[list[Any]]:
-    """One on each of some cores, and how to tell them."""
+    """Start one process per core, and yield the connections to them."""
     context = multiprocessing.get_context("spawn")
-    told = []
+    connections = []
     for core in cores:
         ours, theirs = context.Pipe()
         process = context.Process(target=search_alone, args=(path, queries, core, theirs), daemon=True)
         process.start()
         ours.recv()
-        told.append(ours)
-    yield told
-    for one in told:
-        one.send(None)
+        connections.append(ours)
+    yield connections
+    for connection in connections:
+        connection.send(None)
 
 
 def plain_throughput(some: list[Any], seconds: float) -> float:
-    """Queries a second of plain processes, all at once."""
-    for one in some:
-        one.send(seconds)
-    return float(sum(one.recv() for one in some))
+    """Return the total queries per second of plain processes that run at the same time."""
+    for connection in some:
+        connection.send(seconds)
+    return float(sum(connection.recv() for connection in some))
 
 
 @contextmanager
 def nodes(cores: list[int]) -> Iterator[None]:
-    """A head without CPUs, and a node of one CPU on each of some cores."""
+    """Start a cluster: a head without CPUs, and one node with one CPU per core."""
     everywhere = os.sched_getaffinity(0)
     head = {"num_cpus": 0, "object_store_memory": MEMORY, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args=head | {"node_ip_address": "127.0.0.1"})
     try:
         for core in cores:
-            os.sched_setaffinity(0, {core})  # what it starts inherits it
+            os.sched_setaffinity(0, {core})  # inherited by the processes of the node
             cluster.add_node(num_cpus=1, object_store_memory=MEMORY, node_ip_address="127.0.0.1")
         os.sched_setaffinity(0, everywhere)
         cluster.wait_for_nodes()
@@ -108,16 +108,16 @@ def nodes(cores: list[int]) -> Iterator[None]:
 
 
 def throughput(index: Any, queries: np.ndarray, seconds: float, ahead: int) -> float:
-    """Queries a second of several callers."""
+    """Return the queries per second of several concurrent callers."""
     index.search(queries, **SETTINGS)
     counts, end = [0] * ahead, time.perf_counter() + seconds
 
-    def ask(number: int) -> None:
+    def call(number: int) -> None:
         while time.perf_counter() < end:
             index.search(queries, **SETTINGS)
             counts[number] += len(queries)
 
-    callers = [threading.Thread(target=ask, args=(number,)) for number in range(ahead)]
+    callers = [threading.Thread(target=call, args=(number,)) for number in range(ahead)]
     start = time.perf_counter()
     for caller in callers:
         caller.start()
@@ -129,7 +129,7 @@ def throughput(index: Any, queries: np.ndarray, seconds: float, ahead: int) -> f
 def in_turns(
     path: str, queries: np.ndarray, cores: list[int], seconds: float, rounds: int
 ) -> dict[str, list[int]]:
-    """Queries a second of plain processes and of nodes that all hold the whole index, one and more of them."""
+    """Return the queries per second of plain processes and of nodes with the whole index, by their number."""
     counts = range(1, len(cores) + 1)
     found: dict[str, list[int]] = {f"{n} {kind}": [] for n in counts for kind in ("processes", "nodes")}
     with processes(path, queries, cores) as plain, nodes(cores), ExitStack() as stack:
@@ -137,7 +137,7 @@ def in_turns(
             n: stack.enter_context(ShardedIndex.open(path, shards=1, replicas=n, num_cpus=0.4)) for n in counts
         }
         for index in sharded.values():
-            throughput(index, queries, WARM, AHEAD)  # what Ray starts beside them is done then
+            throughput(index, queries, WARM, AHEAD)  # until Ray has started its background processes
         for _ in range(rounds):
             for n in counts:
                 found[f"{n} processes"].append(round(plain_throughput(plain[:n], seconds)))
@@ -147,7 +147,7 @@ def in_turns(
 
 
 def overhead(local: Any, sharded: Any, queries: np.ndarray, batch: int, calls: int) -> dict[str, float]:
-    """Median microseconds of a call, here and there, in turns."""
+    """Return the median microseconds of local and sharded calls, measured in alternation."""
     times: dict[str, list[float]] = {"local": [], "sharded": []}
     for call in range(calls + 5):
         some = queries[(call * batch) % (len(queries) - batch) :][:batch]
@@ -164,14 +164,14 @@ def overhead(local: Any, sharded: Any, queries: np.ndarray, batch: int, calls: i
 
 
 class Nothing:
-    """An actor whose calls cost what Ray's do."""
+    """An actor with an empty method, to measure the overhead of Ray."""
 
     def do(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def empty_call(calls: int) -> float:
-    """Median microseconds of a call that does nothing."""
+    """Return the median microseconds of an empty call."""
     actor = ray.remote(num_cpus=0)(Nothing).remote()
     times = []
     for call in range(calls + 5):
@@ -184,9 +184,9 @@ def empty_call(calls: int) -> float:
 
 
 def equal_answers(local: Any, sharded: Any, queries: np.ndarray, n: int) -> dict[str, bool]:
-    """Are scores and ids the same, bit for bit?"""
+    """Return whether scores and ids are equal bit by bit, for several kinds of searches."""
     some = np.arange(0, n, 3)
-    asked: dict[str, dict[str, Any]] = {
+    kinds: dict[str, dict[str, Any]] = {
         "as they come": {},
         "target_recall": {"target_recall": 0.99},
         "probes and rerank": {"probes": 32, "rerank": 100},
@@ -194,14 +194,14 @@ def equal_answers(local: Any, sharded: Any, queries: np.ndarray, n: int) -> dict
         "exclude": {"exclude": some, "probes": 20},
     }
     found = {}
-    for name, settings in asked.items():
+    for name, settings in kinds.items():
         one, other = local.search(queries, **settings), sharded.search(queries, **settings)
         found[name] = bool(np.array_equal(one.scores, other.scores) and np.array_equal(one.ids, other.ids))
     return found
 
 
 def main() -> None:
-    """Measure, and write what was found."""
+    """Run the benchmark and write its results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data")
     parser.add_argument("--set", default="glove")
@@ -250,7 +250,9 @@ def main() -> None:
     for name, found in result["overhead_us"].items():
         bound = OVERHEADS[int(found["queries"])][1]
         if found["overhead_a_query"] > bound:
-            sys.exit(f"{name}: {found['overhead_a_query']} us more a query, and {bound} were allowed")
+            sys.exit(
+                f"{name}: {found['overhead_a_query']} µs of overhead per query; at most {bound} are allowed"
+            )
 
 
 if __name__ == "__main__":

@@ -1,15 +1,16 @@
-"""What 10 million to 10 billion vectors take: a model of stages, constants measured, a prediction checked.
+"""Model the cost of 10 million to 10 billion vectors from measured constants, and check a prediction.
 
-    python benchmarks/scale_model.py measure --data FOLDER      times stages of builds and searches by size
-    python benchmarks/scale_model.py predict                    writes down what 3,000,000 vectors will take
-    python benchmarks/scale_model.py check --data FOLDER        runs them, and says how far off that was
-    python benchmarks/scale_model.py tables                     writes the tables of docs/scale.md
+    python benchmarks/scale_model.py measure --data FOLDER      measure stages of builds and searches by size
+    python benchmarks/scale_model.py predict                    predict the cost of 3,000,000 vectors
+    python benchmarks/scale_model.py check --data FOLDER        measure it, and compare with the prediction
+    python benchmarks/scale_model.py tables                     write the tables of docs/scale.md
 
-One core does everything. A stage takes a constant times what it does: training rounds x sample x lists x
-dimensions, assigning vectors x lists x dimensions, encoding vectors x dimensions, and so on. A search ranks
-lists, makes tables, scans rows and judges candidates. How many it needs for a recall, and what each of them
-costs as caches hold less of the index, grow with some power of the number of vectors. `predict` refuses to
-write over what it said before; `check` refuses to run without it. With --rows the names of results say so.
+All work is done by one core. The time of a stage is a constant times its work: training rounds x sample x lists
+x dimensions, assigning vectors x lists x dimensions, encoding vectors x dimensions, and so on. A search ranks
+lists, computes lookup tables, scans rows and reranks candidates. The numbers of rows and candidates needed for
+a recall, and the cost of each as the index outgrows the caches, grow with a power of the number of vectors.
+`predict` does not overwrite an existing prediction; `check` needs one. With --rows the names of results contain
+the sizes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # threads are pcpq's own
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # only threads of pcpq
 
 import numpy as np
 from common import data_folder, default_metric, load, save
@@ -42,8 +43,8 @@ from pcpq.search.plan import plan_search
 from pcpq.search.queries import prepare_queries
 from pcpq.search.request import SearchRequest
 from pcpq.search.searchable import ScanTrace
-from pcpq.segment.encoded_rows import RowsBuilder
-from pcpq.segment.training import ROWS_A_LIST, default_lists
+from pcpq.segment.encoded_rows import EncodedRowsBuilder
+from pcpq.segment.training import ROWS_PER_LIST, default_lists
 from pcpq.store.store import Store
 from pcpq.tuning.budget import DESIGNS
 from pcpq.tuning.ground_truth import QUERIES, ExactAnswers
@@ -56,20 +57,20 @@ CHECKED = 3_000_000
 LARGE = (10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000)
 TARGET = 0.95
 ROUNDS_OF_QUERIES = 7
-# For the tables: what a node has, and what a core of it writes and reads.
+# For the tables: cores and memory of a node, and bytes per second of its disk.
 NODE_CORES, NODE_BYTES, DISK = 16, 128 << 30, 1e9
-MOST_ROWS = (1 << 31) - 1  # of a directory
+MOST_ROWS = (1 << 31) - 1  # per directory
 STAGES = ("rank lists", "tables", "scan", "judge", "rest")
-# So many of the sizes show what searches cost where caches do not hold an index.
+# Number of the largest sizes, whose indexes do not fit into caches.
 SIZES_BEYOND_CACHE = 3
 
 Run = dict[str, Any]
 
 
 def features(n: int, d: int) -> dict[str, dict[str, float]]:
-    """What every stage does for n vectors of d dimensions, in billions."""
+    """Return the work of every stage for n vectors of d dimensions, in billions."""
     lists = default_lists(n)
-    sample = min(n, max(65_536, ROWS_A_LIST * lists))
+    sample = min(n, max(65_536, ROWS_PER_LIST * lists))
     full = sample * lists * d * (HALF_ROUNDS / 2 + ROUNDS)
     near = sample * NEAR_LISTS * d * NEAR_ROUNDS
     giga = 1e-9
@@ -77,7 +78,7 @@ def features(n: int, d: int) -> dict[str, dict[str, float]]:
         "train": {
             "products": giga * (full + near),
             "rows": giga * sample * d * (HALF_ROUNDS + ROUNDS + NEAR_ROUNDS),
-            "one": 1.0,  # codes are learned from as many rows always
+            "one": 1.0,  # codebooks are trained on a fixed number of rows
         },
         "encode": {"products": giga * n * lists * d, "rows": giga * n * d},
         "exact": {"products": giga * n * min(QUERIES, max(150, n // 500)) * d},
@@ -88,7 +89,7 @@ def features(n: int, d: int) -> dict[str, dict[str, float]]:
 
 
 def search_work(run: Run) -> dict[str, float]:
-    """How much every stage of a search has to do, in thousands."""
+    """Return the work of every stage of a search, in thousands."""
     return {
         "rank lists": 1e-3 * default_lists(run["n"]) * run["d"],
         "tables": 1.0,
@@ -99,7 +100,7 @@ def search_work(run: Run) -> dict[str, float]:
 
 
 def staged(vectors: np.ndarray, queries: np.ndarray, metric: str) -> Run:
-    """Seconds of every stage of a build by one thread, bytes, and microseconds of a query."""
+    """Return seconds of every stage of a build on one thread, bytes, and microseconds per query."""
     times: dict[str, float] = dict.fromkeys(("train", "encode", "exact", "pack", "measure", "save"), 0.0)
     clock = time.perf_counter
 
@@ -108,36 +109,37 @@ def staged(vectors: np.ndarray, queries: np.ndarray, metric: str) -> Run:
         return clock()
 
     stream, start = Stream(vectors), clock()
-    index, asked = learn(stream, metric, None, None, 1, {})
+    index, tuning_queries = learn(stream, metric, None, None, 1, {})
     start = timed("train", start)
     state = index._fitted()
     trained = state.snapshot.trained
-    exact, builder = ExactAnswers(trained, asked), RowsBuilder(len(vectors))
+    exact, builder = ExactAnswers(trained, tuning_queries), EncodedRowsBuilder(len(vectors))
     for batch in stream.batches(trained.dimensions, 1):
         start = clock()
-        exact.look(batch, builder.count)
+        exact.observe(batch, builder.count)
         start = timed("exact", start)
         builder.append(*trained.rows(batch, builder.count, 1))
         timed("encode", start)
     start = clock()
-    state.insert(*builder.finish(), None, None, False)
+    state.insert(trained, *builder.finish(), None, None, False, 1)
     start = timed("pack", start)
-    state.know(measure(state.snapshot, asked, exact.truth(), 1), trained)
+    state.set_recall_curve(measure(state.snapshot, tuning_queries, exact.truth(), 1), trained)
     start = timed("measure", start)
     folder = tempfile.mkdtemp()
     try:
         store = Store.create(Path(folder) / "index")
-        state.store(store, index._settings(), adopt=False)
+        store.commit(lambda: state.contents, index.config)
         store.close()
         timed("save", start)
         size = sum(path.stat().st_size for path in (Path(folder) / "index").iterdir())
     finally:
         shutil.rmtree(folder)
-    return {"n": len(vectors), "d": vectors.shape[1], "seconds": times, "bytes": size} | asking(index, queries)
+    built = {"n": len(vectors), "d": vectors.shape[1], "seconds": times, "bytes": size}
+    return built | query_costs(index, queries)
 
 
-def asking(index: Index, queries: np.ndarray) -> dict[str, Any]:
-    """Microseconds of every stage of a query among others and alone, rows scanned, candidates judged."""
+def query_costs(index: Index, queries: np.ndarray) -> dict[str, Any]:
+    """Return microseconds per query of every stage, batched and single, and rows and candidates per query."""
     snapshot = state_of(index).snapshot
     assert snapshot.recall is not None
     choice = snapshot.recall.choose(10, TARGET)
@@ -145,19 +147,21 @@ def asking(index: Index, queries: np.ndarray) -> dict[str, Any]:
     plan = plan_search(snapshot, SearchRequest(k=10, probes=choice.probes, rerank=choice.rerank, threads=1))
     found: dict[str, Any] = {"probes": choice.probes, "rerank": choice.rerank}
     for kind, groups in (("batch_us", [queries]), ("single_us", list(queries[:300]))):
-        asked = [rows] if kind == "batch_us" else [rows[i : i + 1] for i in range(len(groups))]
-        count, times = sum(map(len, asked)), []
+        parts = [rows] if kind == "batch_us" else [rows[i : i + 1] for i in range(len(groups))]
+        count, times = sum(map(len, parts)), []
         for _ in range(ROUNDS_OF_QUERIES):
             stages, start = np.zeros(5), time.perf_counter()
             for some in groups:
                 index.search(some, 10, probes=plan.probes, rerank=plan.rerank, threads=1)
             total = time.perf_counter() - start
-            for part in asked:
+            for part in parts:
                 work = np.zeros((len(part), 3), np.int64)
                 snapshot.scan(part, plan, ScanTrace(work, stages[:4]))
                 if kind == "batch_us":
                     found["rows_scanned"], found["judged"] = (float(work[:, i].mean()) for i in (1, 2))
-            stages[4] = max(1e-7 * count, total - stages[:4].sum())  # clocks are read at different moments
+            stages[4] = max(
+                1e-7 * count, total - stages[:4].sum()
+            )  # the two clocks are read at different times
             times.append(stages)
         middle = 1e6 * np.median(times, axis=0) / count
         found[kind] = dict(zip(STAGES, middle.tolist(), strict=True))
@@ -165,7 +169,7 @@ def asking(index: Index, queries: np.ndarray) -> dict[str, Any]:
 
 
 def least_squares(rows: list[dict[str, float]], values: list[float]) -> dict[str, float]:
-    """Constants, none of them negative, by which features make values, in shares of these."""
+    """Return non-negative constants that fit values as sums of features, with the least relative error."""
     from scipy.optimize import nnls
 
     names = list(rows[0])
@@ -177,18 +181,18 @@ def least_squares(rows: list[dict[str, float]], values: list[float]) -> dict[str
 
 
 def power(sizes: list[float], values: list[float]) -> dict[str, float]:
-    """values = factor * sizes ** exponent."""
+    """Return factor and exponent of values = factor * sizes ** exponent."""
     exponent, offset = np.polyfit(np.log(sizes), np.log(values), 1)
     return {"factor": math.exp(offset), "exponent": float(exponent)}
 
 
 def raised(found: dict[str, float], n: int) -> float:
-    """What `power` found, at n."""
+    """Return the value of a power law at n."""
     return float(found["factor"] * n ** found["exponent"])
 
 
 def constants_of(runs: list[Run]) -> dict[str, Any]:
-    """By all runs."""
+    """Return the constants of the model, fitted to all runs."""
     sizes = [float(run["n"]) for run in runs]
     found: dict[str, Any] = {
         stage: least_squares(
@@ -210,7 +214,7 @@ def constants_of(runs: list[Run]) -> dict[str, Any]:
 
 
 def predicted(constants: dict[str, Any], n: int, d: int) -> Run:
-    """The same numbers as a run has, by the model."""
+    """Return the numbers of a run as predicted by the model."""
     by_stage = features(n, d)
     seconds = {
         stage: sum(constants[stage][name] * value for name, value in by_stage[stage].items())
@@ -227,47 +231,50 @@ def predicted(constants: dict[str, Any], n: int, d: int) -> Run:
 
 
 def bytes_a_vector(constants: dict[str, Any], n: int) -> float:
-    """Measured at the largest size, less what lists and blocks take less of then: as the budget counts them."""
+    """Return the measured bytes per vector at the largest size, corrected for n by the model of the budget."""
     measured_at, measured, d = constants["bytes_at"]
     design = DESIGNS[0]
     return float(measured + design.bytes_a_vector(d, n) - design.bytes_a_vector(d, measured_at))
 
 
-def compared(said: Run, was: Run) -> dict[str, float]:
-    """Predicted over measured."""
-    total = sum(was["seconds"].values())
-    found = {"build": said["build_seconds"] / total, "bytes": said["bytes"] / was["bytes"]}
-    found |= {kind: total_of(said[kind]) / total_of(was[kind]) for kind in ("batch_us", "single_us")}
+def compared(prediction: Run, measurement: Run) -> dict[str, float]:
+    """Return predicted values divided by measured values."""
+    total = sum(measurement["seconds"].values())
+    found = {"build": prediction["build_seconds"] / total, "bytes": prediction["bytes"] / measurement["bytes"]}
+    found |= {
+        kind: total_of(prediction[kind]) / total_of(measurement[kind]) for kind in ("batch_us", "single_us")
+    }
     return {name: round(value, 3) for name, value in found.items()}
 
 
 def total_of(stages: dict[str, float]) -> float:
-    """Of all stages."""
+    """Return the sum over all stages."""
     return sum(stages.values())
 
 
 def read(name: str) -> dict[str, Any]:
-    """A result, or a word about how to get it."""
+    """Return a result, or exit with a message if it does not exist."""
     path = RESULTS / f"{name}.json"
     if not path.exists():
-        sys.exit(f"{path.name} is not there: run what writes it first")
+        sys.exit(f"{path.name} does not exist: run the step that writes it first")
     return json.loads(path.read_text())  # type: ignore[no-any-return]
 
 
 def large(constants: dict[str, Any], n: int, d: int) -> list[str]:
-    """A line of the table: bytes, directories, nodes, hours, and latency."""
+    """Return a row of the table: bytes, directories, nodes, hours and latency."""
     run = predicted(constants, n, d)
     total, directories = run["bytes"], -(-n // MOST_ROWS)
     nodes = max(1, math.ceil(total / (0.75 * NODE_BYTES)))
     cores = nodes * NODE_CORES
     seconds = run["seconds"]
     parallel = seconds["encode"] + seconds["exact"] + seconds["pack"]
-    # Rows are written, read and written again; training and measuring are one process's work, on one node.
+    # Rows are written, read and written again; training and measuring run in one process on one node.
     moved = 3 * total / (nodes * DISK)
     alone = (seconds["train"] + seconds["measure"]) / NODE_CORES
     hours = (parallel / cores + moved + alone) / 3600
     alone_us = total_of(run["single_us"])
-    spread = run["single_us"]["scan"] + run["single_us"]["judge"]  # over nodes; every node does the rest
+    # Scan and rerank are distributed over nodes; every node does the rest.
+    spread = run["single_us"]["scan"] + run["single_us"]["judge"]
     latency = alone_us - spread + spread / nodes
     return [
         f"{n:,}",
@@ -285,7 +292,7 @@ def large(constants: dict[str, Any], n: int, d: int) -> list[str]:
 
 
 def large_table(found: dict[str, Any]) -> str:
-    """10 million to 10 billion vectors."""
+    """Return the table of 10 million to 10 billion vectors."""
     heads = [
         "vectors",
         "bytes per vector",
@@ -302,11 +309,13 @@ def large_table(found: dict[str, Any]) -> str:
 
 
 def check_table(found: dict[str, Any]) -> str:
-    """What was predicted, and what it was."""
-    said, was, ratios = found["prediction"], found["run"], found["predicted_over_measured"]
-    measured, expected = ({"build": total_of(run["seconds"]), "bytes": run["bytes"]} for run in (was, said))
+    """Return the table of predicted and measured values."""
+    prediction, measurement, ratios = found["prediction"], found["run"], found["predicted_over_measured"]
+    measured, expected = (
+        {"build": total_of(run["seconds"]), "bytes": run["bytes"]} for run in (measurement, prediction)
+    )
     for kind in ("batch_us", "single_us"):
-        measured[kind], expected[kind] = total_of(was[kind]), total_of(said[kind])
+        measured[kind], expected[kind] = total_of(measurement[kind]), total_of(prediction[kind])
     units = {
         "build": "build, s",
         "bytes": "bytes",
@@ -317,12 +326,12 @@ def check_table(found: dict[str, Any]) -> str:
         [units[name], f"{expected[name]:,.0f}", f"{measured[name]:,.0f}", ratio]
         for name, ratio in ratios.items()
     ]
-    heads = [f"{was['n']:,} vectors", "predicted", "measured", "predicted / measured"]
+    heads = [f"{measurement['n']:,} vectors", "predicted", "measured", "predicted / measured"]
     return f"{markdown(heads, rows)}\n\n{ran_in(found['environment'])}"
 
 
 def filled(page: str, names: dict[str, str]) -> str:
-    """The page with its tables, as far as there are results."""
+    """Return the page with its tables regenerated, where results exist."""
     for mark, name, table in (("large", "constants", large_table), ("check", "check", check_table)):
         if (RESULTS / f"{names[name]}.json").exists():
             text = f"<!-- scale: {mark} -->\n{table(read(names[name]))}\n<!-- end -->"
@@ -333,7 +342,7 @@ def filled(page: str, names: dict[str, str]) -> str:
 
 
 def main() -> None:
-    """One of four things."""
+    """Run one of the four steps."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("measure", "predict", "check", "tables"))
     parser.add_argument("--data")
@@ -349,22 +358,22 @@ def main() -> None:
         return
     if options.what == "predict":
         if (RESULTS / f"{names['prediction']}.json").exists():
-            sys.exit("a prediction is there already, and stays")
+            sys.exit("a prediction exists already and is not overwritten")
         found = read(names["constants"])
-        said = predicted(found["constants"], checked, found["runs"][0]["d"])
-        save(RESULTS / f"{names['prediction']}.json", {"environment": environment(), "prediction": said})
+        prediction = predicted(found["constants"], checked, found["runs"][0]["d"])
+        save(RESULTS / f"{names['prediction']}.json", {"environment": environment(), "prediction": prediction})
         return
-    said = read(names["prediction"])["prediction"] if options.what == "check" else None
+    prediction = read(names["prediction"])["prediction"] if options.what == "check" else None
     data, generator = load(data_folder(options.data), options.set), np.random.default_rng(0)
     metric, runs = default_metric(options.set), []
-    for n in [checked] if said else sizes:
+    for n in [checked] if prediction else sizes:
         runs.append(staged(grown(data.base, n, generator), data.tune, metric))
         print(json.dumps(runs[-1]))
-    if said:
-        ratios = compared(said, runs[0])
+    if prediction:
+        ratios = compared(prediction, runs[0])
         result = {
             "environment": environment(),
-            "prediction": said,
+            "prediction": prediction,
             "run": runs[0],
             "predicted_over_measured": ratios,
         }

@@ -1,11 +1,12 @@
-"""What it costs to open a stored index and to change it: a million vectors, GloVe's and others among them.
+"""Measure the time to open and change a stored index of a million vectors: GloVe, and vectors like it.
 
     python benchmarks/storing.py --data FOLDER
     python benchmarks/storing.py --data FOLDER --rows 50000     a quick try
 
-Opening is timed in new processes, with the files in the system's cache. Additions of 1,000 vectors are timed
-beside the encoding of the same vectors; then removals, commits, and searches before and after compaction.
-Results go to benchmarks/results/storing.json; with --rows the name says so.
+Opening is timed in new processes, with the files in the page cache. Additions of 1,000 vectors are compared
+with the encoding of the same vectors; then removals, commits, and searches before and after compaction are
+timed.
+Results go to benchmarks/results/storing.json; with --rows the name contains the size.
 """
 
 from __future__ import annotations
@@ -41,19 +42,19 @@ print(opened - start, time.perf_counter() - opened)
 
 
 def timed(work: Callable[[], Any]) -> float:
-    """Seconds."""
+    """Return the seconds that a call takes."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
 
 
 def median(values: list[float]) -> float:
-    """To the microsecond."""
+    """Return the median, rounded to microseconds."""
     return round(float(np.median(values)), 6)
 
 
 def opening(path: Path, dimensions: int) -> dict[str, float]:
-    """Medians of new processes."""
+    """Return the median times to open an index and to search it first, in new processes."""
     times = []
     for _ in range(ROUNDS):
         command = [sys.executable, "-c", OPEN, str(path), str(dimensions)]
@@ -64,12 +65,12 @@ def opening(path: Path, dimensions: int) -> dict[str, float]:
 
 
 def size_of(path: Path) -> int:
-    """Bytes of all files."""
+    """Return the total size of all files in a directory, in bytes."""
     return sum(file.stat().st_size for file in path.iterdir())
 
 
 def changing(path: Path, new: np.ndarray, queries: np.ndarray) -> dict[str, Any]:
-    """Additions, removals, commits and searches."""
+    """Return the times of additions, removals, commits and searches."""
     parts: dict[str, list[float]] = {name: [] for name in ("encode", "add", "commit", "remove", "bytes")}
     searches = {}
 
@@ -89,8 +90,8 @@ def changing(path: Path, new: np.ndarray, queries: np.ndarray) -> dict[str, Any]
             parts["commit"].append(timed(index.commit))
             if number == 0:
                 parts["bytes"].append((size_of(path) - before) / BATCH)
-        gone = np.random.default_rng(0).permutation(len(index))[: ROUNDS * 100].reshape(ROUNDS, 100)
-        parts["remove"] = [timed(lambda some=some: index.remove(some)) for some in gone]
+        removed = np.random.default_rng(0).permutation(len(index))[: ROUNDS * 100].reshape(ROUNDS, 100)
+        parts["remove"] = [timed(lambda some=some: index.remove(some)) for some in removed]
         search(f"{index.stats()['segments']} segments, rows removed")
         compact = timed(index.compact)
         commit = timed(index.commit)
@@ -100,7 +101,7 @@ def changing(path: Path, new: np.ndarray, queries: np.ndarray) -> dict[str, Any]
 
 
 def main() -> None:
-    """Build, save, open, change."""
+    """Build, save, open and change an index."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder of NAME_base.npy and NAME_query.npy (default: PCPQ_DATA)")
     parser.add_argument("--rows", type=int, help="other than a million")

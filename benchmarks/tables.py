@@ -1,6 +1,6 @@
 """Write the tables in README.md and docs from the committed results: `python benchmarks/tables.py`.
 
-A table stands between `<!-- table: NAME -->` and `<!-- end -->`. A test fails when one is out of date.
+A table stands between `<!-- table: NAME -->` and `<!-- end -->`. A test fails if one is out of date.
 """
 
 from __future__ import annotations
@@ -17,33 +17,34 @@ from paper_tables import TABLES as PAPER_TABLES
 DESIGN = ROOT / "docs" / "design"
 PAGES = (
     ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
     ROOT / "docs" / "paper.md",
     ROOT / "docs" / "reliability.md",
     *(DESIGN / name for name in ("quantizers.md", "index.md", "performance.md", "storage.md")),
 )
 SETS = ("glove", "lastfm48k", "npm", "minilm")
 MODES = {"batch": "batched", "single": "single query"}
-# How the results of lists.py name them.
+# Names in the results of lists.py.
 RANKINGS = {"center": "centroid", "unit center": "unit centroid", "center and spread": "centroid and spread"}
 
 
 def committed(name: str) -> dict[str, Any]:
-    """A committed result."""
+    """Return a committed result."""
     return json.loads((RESULTS / f"{name}.json").read_text())  # type: ignore[no-any-return]
 
 
 def result(name: str) -> dict[str, Any]:
-    """A committed result of quantizers.py."""
+    """Return a committed result of quantizers.py."""
     return committed(f"quantizers_{name}")
 
 
 def ran(name: str) -> str:
-    """The command of quantizers.py, and what it ran on."""
+    """Return the command of quantizers.py, and the machine it ran on."""
     return ran_in(result(name)["environment"])
 
 
 def short(method: str) -> str:
-    """QPCPQ(section_size=2, ...) as QPCPQ 2/16/16: section size, codewords, scales."""
+    """Return QPCPQ(section_size=2, ...) as QPCPQ 2/16/16: section size, codewords, scales."""
     name, _, inside = method.partition("(")
     if not inside:
         return method
@@ -56,13 +57,13 @@ def short(method: str) -> str:
 
 
 def all_rows(name: str) -> list[dict[str, Any]]:
-    """Ours and the peers' with euclidean lists or none."""
+    """Return our rows, and the peers' rows with euclidean lists or without lists."""
     found = result(name)
     return found["ours"] + [row for row in found["peers"] if row["lists"] != "inner product"]  # type: ignore[no-any-return]
 
 
 def frontier() -> str:
-    """GloVe: codes on the Pareto front of bytes and recall, ours and the peers'."""
+    """Return the table of codes on the Pareto front of bytes and recall on GloVe."""
     rows = all_rows("glove")
     kinds: tuple[tuple[str, Callable[[str], bool], bool], ...] = (
         ("pcpq QPCPQ, query sample", lambda m: m.startswith("QPCPQ"), True),
@@ -89,13 +90,13 @@ def frontier() -> str:
 
 
 def recalls(row: dict[str, Any]) -> str:
-    """10@10 over all queries, unless some of them were used in fit, and over the reported half."""
+    """Return 10@10 over all queries, unless some were used in fit, and over the reported half."""
     whole = row["recall_10_at_10_all_queries"]
     return ("" if whole is None else f"{whole:.3f} / ") + f"{row['recall_10_at_10']:.3f}"
 
 
 def six() -> str:
-    """All six methods for three section sizes on the four sets, over all queries and over the reported half."""
+    """Return the table of all six methods for three section sizes on four sets."""
     lines = []
     for sampled in (False, True):
         sets = {
@@ -111,7 +112,7 @@ def six() -> str:
 
 
 def rivals() -> str:
-    """Each RaBitQ and turbovec code, and the best QPCPQ code of at most as many bytes."""
+    """Return the table of RaBitQ and turbovec codes, with the best QPCPQ code of at most as many bytes."""
     lines = []
     for name in SETS:
         for row in result(name)["verdicts"]:
@@ -126,7 +127,7 @@ def rivals() -> str:
 
 
 def collapse() -> str:
-    """Faiss with its default list assignment and with the euclidean one."""
+    """Return the table of Faiss with its default list assignment and with the euclidean one."""
     lines = []
     for name in SETS:
         rows = result(name)["peers"]
@@ -139,7 +140,7 @@ def collapse() -> str:
 
 
 def training() -> str:
-    """One training choice at a time."""
+    """Return the table of training options, one changed at a time."""
     found = result("training")["sets"]
     lines = []
     first = next(iter(found))
@@ -151,7 +152,7 @@ def training() -> str:
 
 
 def speed() -> str:
-    """Fit and encode against Faiss."""
+    """Return the table of fit and encode times compared with Faiss."""
     found = result("speed")
     best = found["best_seconds"]
     steps = ("pcpq fit", "pcpq encode", "faiss train", "faiss add")
@@ -169,7 +170,7 @@ def speed() -> str:
 
 
 def memory() -> str:
-    """A file larger than memory."""
+    """Return the text about the memory needed to encode a file larger than memory."""
     found = result("memory")
     names = ("file_bytes", "physical_memory_bytes", "codes_bytes", "beyond_codes_bytes")
     lines = [[f"{found[name] / 1e9:.2f} GB" for name in names]]
@@ -178,7 +179,7 @@ def memory() -> str:
 
 
 def kernels() -> str:
-    """The scan by itself and inside a search."""
+    """Return the table of scan times, alone and inside a search."""
     found = committed("kernels")
     lines = []
     for name, run in found["runs"].items():
@@ -204,7 +205,7 @@ def kernels() -> str:
 
 
 def growth() -> str:
-    """Time by the number of vectors, at equal recall."""
+    """Return the table of search time by number of vectors, at equal recall."""
     found = committed("growth")
     lines = []
     for run in found["runs"]:
@@ -220,7 +221,7 @@ def growth() -> str:
 
 
 def lists() -> str:
-    """Rows scanned for three recalls, by how lists are trained and ranked."""
+    """Return the table of rows scanned for three recalls, by training and ranking of lists."""
     found = committed("lists")
     lines = []
     for name, one in found["sets"].items():
@@ -234,25 +235,25 @@ def lists() -> str:
 
 
 def choice(name: str) -> str:
-    """A choice of defaults.py in words."""
+    """Return a choice of defaults.py as text."""
     name = re.sub(r"method=(\w+), ([\w=, ]+)", lambda match: short(f"{match[1]}({match[2]})"), name)
     return name.replace("quantizer=", "").replace("(", "").replace(")", "")
 
 
 def over_default(row: dict[str, Any]) -> str:
-    """Time and bytes of a choice."""
+    """Return time and bytes of a choice as text."""
     if not row["reached"]:
         return "not reached"
     return f"{row['time_over_default']} ({row['bytes_a_vector']:.0f} B)"
 
 
 def alone(row: dict[str, Any]) -> str:
-    """Recall, time and bytes of codes by themselves."""
+    """Return recall, time and bytes of codes without kept vectors as text."""
     return f"{row['recall']:.3f}, {row['microseconds']} µs, {row['bytes_a_vector']:.0f} B"
 
 
 def defaults() -> str:
-    """Time and bytes of every choice relative to the defaults; recall where no vectors are kept."""
+    """Return the table of choices relative to the defaults, with recall where no vectors are kept."""
     sets = {name: committed(f"defaults_{name}") for name in SETS}
     parts = []
     for part, cell, head in (
@@ -266,18 +267,18 @@ def defaults() -> str:
 
 
 def peers() -> str:
-    """Queries per second of all libraries on every set that was measured, at equal recall."""
+    """Return the table of queries per second of all libraries on all measured sets, at equal recall."""
     parts = []
     for path in sorted(RESULTS.glob("peers_*.json")):
         found = json.loads(path.read_text())
-        names = list(dict.fromkeys(who for run in found["runs"] for who in run["contestants"]))
+        names = list(dict.fromkeys(name for run in found["runs"] for name in run["contestants"]))
         heads = [f"{MODES[run['mode']]}, {run['target']}" for run in found["runs"]]
         lines = []
-        for who in names:
-            rows = [run["contestants"].get(who) for run in found["runs"]]
+        for contestant in names:
+            rows = [run["contestants"].get(contestant) for run in found["runs"]]
             sizes = [row["bytes_a_vector"] for row in rows if row]
             cells = [f"{row['qps']:,.0f}" if row else "not reached" for row in rows]
-            lines.append((choice(who), f"{min(sizes):.0f}-{max(sizes):.0f}", *cells))
+            lines.append((choice(contestant), f"{min(sizes):.0f}-{max(sizes):.0f}", *cells))
         data = found["data"]
         about = f"{data['name']}: {data['n']:,} x {data['d']}, {data['metric']}"
         title = f"{about}; queries per second (`{path.name}`)."
@@ -288,7 +289,7 @@ def peers() -> str:
 
 
 def glove_ratios() -> dict[tuple[bool, str, tuple[str, ...]], Path]:
-    """Results of peers.py on GloVe by "codes only", metric and peers; without those that others include."""
+    """Return the results of peers.py on GloVe by "codes only", metric and peers, without subsets of others."""
     results = {}
     for path in sorted(RESULTS.glob("peers_glove*.json")):
         found = json.loads(path.read_text())
@@ -304,14 +305,14 @@ def glove_ratios() -> dict[tuple[bool, str, tuple[str, ...]], Path]:
 
 
 def ratios_of(found: dict[str, Any], peer: str) -> list[Any]:
-    """Queries per second of pcpq divided by those of a peer, run by run."""
+    """Return the queries per second of pcpq divided by those of a peer, by run."""
     mine = [row for row in found["pcpq_over_peer"] if row["rival"] == peer]
     by_run = {(row["mode"], row["target"]): row["ratio"] for row in mine}
     return [by_run.get((run["mode"], run["target"]), "not reached") for run in found["runs"]]
 
 
 def against() -> str:
-    """GloVe, cosine, vectors kept: queries per second of pcpq divided by those of every peer."""
+    """Return the table of GloVe, cosine, kept vectors: queries per second of pcpq divided by each peer's."""
     lines, heads, names, dates = [], [""], [], set()
     for (codes_only, metric, peers), path in glove_ratios().items():
         if codes_only or metric != "cosine":
@@ -320,7 +321,7 @@ def against() -> str:
         heads = [f"{MODES[run['mode']]}, {run['target']}" for run in found["runs"]]
         middle = next(run["contestants"] for run in found["runs"] if run["target"] == 0.95)
         for peer in peers:
-            sizes = " / ".join(f"{middle[who]['bytes_a_vector']:.0f}" for who in ("pcpq", peer))
+            sizes = " / ".join(f"{middle[name]['bytes_a_vector']:.0f}" for name in ("pcpq", peer))
             lines.append((peer, sizes, *(f"{ratio:.1f}x" for ratio in ratios_of(found, peer))))
         names.append(f"`{path.name}`")
         dates.add("{cpu}, {simd}, {cpus} CPU, {date}".format(**found["environment"]))
@@ -329,7 +330,7 @@ def against() -> str:
 
 
 def ratios() -> str:
-    """GloVe: queries per second of pcpq divided by those of every peer, by metric and by what is kept."""
+    """Return the table of GloVe by metric and kept vectors: queries per second of pcpq over each peer's."""
     tables = []
     for (codes_only, metric, peers), path in glove_ratios().items():
         found = json.loads(path.read_text())
@@ -342,7 +343,7 @@ def ratios() -> str:
 
 
 def building() -> str:
-    """Time beside Faiss, and memory."""
+    """Return the tables of build time compared with Faiss, and of memory."""
     found = committed("building")
     seconds = {name: sorted(all_)[len(all_) // 2] for name, all_ in found["time"]["seconds"].items()}
     ratios = found["time"]["faiss_over_pcpq"]
@@ -367,7 +368,7 @@ def building() -> str:
 
 
 def storing() -> str:
-    """Times to open and change a stored index."""
+    """Return the table of times to open and change a stored index."""
     found = committed("storing")
     n, batch = found["data"]["n"], found["batch"]
     rows = [
@@ -385,7 +386,7 @@ def storing() -> str:
 
 
 def torture() -> str:
-    """What `make torture` tried."""
+    """Return the table of what `make torture` tested."""
     found = committed("torture")
     forged, counted = found["forged_indexes"], found["figures"]
     rows = [
@@ -393,21 +394,35 @@ def torture() -> str:
         (
             "forged indexes with valid checksums, under sanitizers",
             f"{forged['cases']:,}",
-            told(forged["outcomes"]),
+            outcomes_text(forged["outcomes"]),
         ),
     ]
     return f"{markdown(('test', 'cases', 'outcome'), rows)}\n\n{ran_in(found['environment'])}"
 
 
-def told(outcomes: dict[str, int]) -> str:
-    """Outcomes, the most frequent first."""
+def coverage() -> str:
+    """Return the share of lines that tests run, of Python and C++."""
+    found = committed("coverage")
+    rows = []
+    for language, root in (("python", "src/pcpq"), ("cpp", "cpp")):
+        counts = found[language]
+        total = [sum(column) for column in zip(*counts.values(), strict=True)]
+        named = {f"**{root}**": total} | {f"{root}/{folder or '*'}": some for folder, some in counts.items()}
+        rows += [
+            (name, f"{lines:,}", f"{100 * covered / lines:.1f} %") for name, (covered, lines) in named.items()
+        ]
+    return f"{markdown(('folder', 'lines', 'run by tests'), rows)}\n\n{ran_in(found['environment'])}"
+
+
+def outcomes_text(outcomes: dict[str, int]) -> str:
+    """Return outcomes as text, the most frequent first."""
     return ", ".join(
         f"{number:,} {what}" for what, number in sorted(outcomes.items(), key=lambda item: -item[1])
     )
 
 
 def tuning() -> str:
-    """Whether target_recall is reached, and what the measurement costs."""
+    """Return the table that shows whether target_recall is reached, and the cost of the measurement."""
     found = committed("tuning")
     lines = []
     for name, one in found["runs"].items():
@@ -444,6 +459,7 @@ def tuning() -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "storing": storing,
     "torture": torture,
+    "coverage": coverage,
     "frontier": frontier,
     "six": six,
     "rivals": rivals,
@@ -465,7 +481,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def filled(page: str) -> str:
-    """A page with every table regenerated."""
+    """Return a page with all of its tables regenerated."""
 
     def fill(match: re.Match[str]) -> str:
         try:

@@ -1,10 +1,10 @@
-"""Does target_recall hold? On four data sets, for several k and targets, and what knowing it costs a build.
+"""Measure whether target_recall is reached on four data sets, for several k and targets, and its cost.
 
     python benchmarks/tuning.py --data FOLDER
 
-An index is tuned by one half of the queries (glove: not at all, its queries are like its vectors) and asked the
-other half, then the other way round. Recall counts equal scores as equal. The promise: at most 0.01, or two
-standard errors of the recall measured, under the target.
+An index is tuned with one half of the queries (glove: not at all, its queries are like its vectors) and
+searched with the other half, then vice versa. Vectors with equal scores count as equal. Recall may be below the
+target by at most 0.01, or two standard errors of the measured recall.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ ROUNDS = 3
 
 
 def exact_answers(index: pcpq.Index, base: np.ndarray, queries: np.ndarray) -> Truth:
-    """The best hundred of every query."""
-    asked = TuningQueries(queries, np.full(len(queries), -1), "given")
-    answers = ExactAnswers(index._state.snapshot.trained, asked)
+    """Return the ground truth: the best hundred vectors of each query."""
+    tuning_queries = TuningQueries(queries, np.full(len(queries), -1), "given")
+    answers = ExactAnswers(index._state.snapshot.trained, tuning_queries)
     answers.observe(base, 0)
     return answers.truth()
 
 
 def cells(index: pcpq.Index, base: np.ndarray, queries: np.ndarray) -> list[dict[str, Any]]:
-    """Recall for every k and target."""
+    """Return the recall for every k and target."""
     truth, found = exact_answers(index, base, queries), []
     for k in KS:
         for target in TARGETS:
@@ -60,7 +60,7 @@ def cells(index: pcpq.Index, base: np.ndarray, queries: np.ndarray) -> list[dict
 
 
 def cost(base: np.ndarray, metric: str) -> dict[str, float]:
-    """Seconds of a build, and of what measuring its recall adds; the best of some rounds."""
+    """Return the seconds of a build, and of its recall measurement; the best of some rounds."""
     spent = [0.0]
 
     def timed(work: Any) -> Any:
@@ -72,8 +72,8 @@ def cost(base: np.ndarray, metric: str) -> dict[str, float]:
 
         return measured
 
-    plain = (ExactAnswers.observe, ExactAnswers.truth, opening.measure)
-    ExactAnswers.observe, ExactAnswers.truth, opening.measure = map(timed, plain)  # type: ignore[method-assign]
+    original = (ExactAnswers.observe, ExactAnswers.truth, opening.measure)
+    ExactAnswers.observe, ExactAnswers.truth, opening.measure = map(timed, original)  # type: ignore[method-assign]
     times = []
     try:
         for _ in range(ROUNDS):
@@ -82,7 +82,7 @@ def cost(base: np.ndarray, metric: str) -> dict[str, float]:
             pcpq.build(base, metric=metric)
             times.append((time.perf_counter() - start, spent[0]))
     finally:
-        ExactAnswers.observe, ExactAnswers.truth, opening.measure = plain  # type: ignore[method-assign]
+        ExactAnswers.observe, ExactAnswers.truth, opening.measure = original  # type: ignore[method-assign]
     whole, tuning = min(times)
     return {
         "build": round(whole - tuning, 2),
@@ -92,7 +92,7 @@ def cost(base: np.ndarray, metric: str) -> dict[str, float]:
 
 
 def run(folder: Path, name: str) -> dict[str, Any]:
-    """One data set, in both directions."""
+    """Return the results of one data set, with both halves of the queries."""
     data, metric = load(folder, name), default_metric(name)
     answers: dict[str, Any] = {"metric": metric, "seconds": cost(data.base, metric)}
     halves = data.queries[0::2], data.queries[1::2]
@@ -105,7 +105,7 @@ def run(folder: Path, name: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Parse and run."""
+    """Parse options and run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder of NAME_base.npy and NAME_query.npy (default: PCPQ_DATA)")
     parser.add_argument("--sets", nargs="*", default=SETS, choices=SETS)

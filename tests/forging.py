@@ -40,10 +40,18 @@ def seal(arrays, about):
             columns = ("code_scales", "code_biases", *ROW_COLUMNS)
             by_row = [_by_row(arrays[column], n) for column in columns if column in arrays]
             by_block, by_row = ([], codes + by_row) if loose else (codes, by_row)
-            kept, page = _by_row(arrays["kept"], n), about["rows_a_page"]
-            checks = (arrays["list_checks"], arrays["page_checks"])
-            places = (blocks.rows, blocks.places)
-            _core.Guard("", *places, by_block, by_row, kept, page, *checks).compute(*checks)
+            guard = _core.Guard(
+                file="",
+                rows=blocks.rows,
+                places=blocks.places,
+                by_block=by_block,
+                by_row=by_row,
+                kept=_by_row(arrays["kept"], n),
+                rows_per_page=about["rows_a_page"],
+                list_checks=arrays["list_checks"],
+                page_checks=arrays["page_checks"],
+            )
+            guard.compute(arrays["list_checks"], arrays["page_checks"])
         except (KeyError, TypeError, ValueError):
             pass  # of the wrong shape: they cannot be right
     for checks in ("checks", "later"):

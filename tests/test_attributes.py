@@ -144,7 +144,7 @@ def test_tables_that_do_not_fit_are_refused(vectors, table):
         index.add(vectors[:2], attributes={"lang": ["a", "b", "c"]})
     with pytest.raises(ValueError, match="lang"):
         index.add(vectors[:2], attributes={"lang": [1, 2]})
-    with pytest.raises(ValueError, match="no table"):
+    with pytest.raises(ValueError, match="cannot be converted to a table"):
         index.add(vectors[:2], attributes=5)
     assert len(index) == N
     with pytest.raises(ValueError, match="has no attributes"):

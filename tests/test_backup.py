@@ -14,6 +14,8 @@ import pcpq
 from pcpq.store import backup as storage_backup
 from pcpq.util import durable_files
 
+pytestmark = pytest.mark.torture
+
 IDS = range(0, 420, 9)
 
 

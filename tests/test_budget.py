@@ -39,7 +39,7 @@ def test_the_choice_is_explained(words, caplog):
     with caplog.at_level(logging.INFO, logger="pcpq"):
         index = pcpq.build(words, metric="cosine", bytes_per_vector=160)
     assert "keep='int8'" in index.stats()["chosen"]
-    assert "of 160 bytes a vector, 400 as float32" in index.stats()["chosen"]
+    assert "of 160 bytes per vector, 400 as float32" in index.stats()["chosen"]
     assert index.stats()["chosen"] in caplog.text
 
 

@@ -45,13 +45,13 @@ def arrays(generator):
         "by_block": [generator.integers(256, size=(3, 64)).astype(np.uint8)],
         "by_row": [generator.integers(256, size=(45, 8)).astype(np.uint8)],
         "kept": generator.integers(256, size=(45, 12)).astype(np.uint8),
-        "rows_a_page": 10,
+        "rows_per_page": 10,
     }
 
 
 def guard(arrays, checks=None):
     lists, pages = checks or (np.zeros(2, np.uint32), np.zeros(5, np.uint32))
-    made = _core.Guard("somewhere", **arrays, list_checks=lists, page_checks=pages)
+    made = _core.Guard(file="somewhere", **arrays, list_checks=lists, page_checks=pages)
     if checks is None:
         made.compute(lists, pages)
     return made, (lists, pages)
@@ -94,7 +94,7 @@ def test_what_was_checked_is_not_looked_at_again(arrays):
         ("rows", np.array([1, 5, 45])),
         ("places", np.array([0, 3, 96])),
         ("places", np.array([0, 32, 64])),
-        ("rows_a_page", 0),
+        ("rows_per_page", 0),
         ("kept", np.zeros((44, 12), np.uint8)),
         ("by_row", [np.zeros((44, 8), np.uint8)]),
         ("by_block", [np.zeros((2, 64), np.uint8)]),

@@ -135,13 +135,14 @@ def slow_first_search(index, monkeypatch):
     """A thread whose search prepares a part and stays there until it may go on: the thread, and both events."""
     begun, done = threading.Event(), threading.Event()
 
-    def searcher(*arguments):
+    def searcher(**arguments):
         if threading.current_thread() is thread:
             begun.set()
             done.wait(30)
-        return pcpq._core.Searcher(*arguments)
+        return pcpq._core.Searcher(**arguments)
 
-    monkeypatch.setattr(pcpq.segment.segment, "_core", SimpleNamespace(Searcher=searcher))
+    native = SimpleNamespace(**vars(pcpq._core) | {"Searcher": searcher})
+    monkeypatch.setattr(pcpq.segment.segment, "_core", native)
     thread = threading.Thread(target=index.search, args=(QUERIES,))
     return thread, begun, done
 

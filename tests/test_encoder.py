@@ -41,7 +41,7 @@ def test_encoding_finds_the_least_loss_over_all_pairs(method, size, clustered_ve
             weights = section_weights(quantizer, points[i, j], j)
             scales = [1.0] if model.scales is None else model.scales[j].astype(float)
             alpha = 1.0 if model.scales is None else float(model.scales[j, codes.scales[i, j]])
-            got = reference.loss(r, alpha * model.centers[j, codes.centers[i, j]].astype(float), *weights)
+            got = reference.loss(r, alpha * model.centers[j, codes.codes[i, j]].astype(float), *weights)
             best = reference.exhaustive_section(r, model.centers[j].astype(float), scales, *weights)
             assert got <= best + 1e-5 * (r @ r)
 
@@ -132,7 +132,7 @@ def test_the_bias_makes_the_estimate_exact_along_the_direction(clustered_vectors
     quantizer = pcpq.PQ(section_size=4, gain=True, bias=True).fit(clustered_vectors, directions=directions)
     weight = quantizer.model_.bias_weight
     codes = quantizer.encode(clustered_vectors, directions=directions)
-    plain = quantizer.scores(directions[:200], pcpq.Codes(codes.centers, None, codes.gains, None)[:200])
+    plain = quantizer.scores(directions[:200], pcpq.Codes(codes.codes, None, codes.gains, None)[:200])
     biased = quantizer.scores(directions[:200], codes[:200])
     exact = np.einsum("ij,ij->i", directions[:200], clustered_vectors[:200])
     left = exact - np.diag(biased)
@@ -197,7 +197,7 @@ def test_codes_do_not_depend_on_the_batch(clustered_vectors, monkeypatch):
     whole = quantizer.encode(clustered_vectors)
     monkeypatch.setattr("pcpq.util.batches.BATCH_ELEMENTS", 1)
     parts = quantizer.encode(clustered_vectors)
-    assert np.array_equal(whole.centers, parts.centers)
+    assert np.array_equal(whole.codes, parts.codes)
     assert np.array_equal(whole.scales, parts.scales)
 
 

@@ -58,7 +58,7 @@ def test_awkward_input_gives_finite_answers(name, quantizer, section_size):
         decoded, scores = quantizer.decode(codes), quantizer.scores(rows, codes)
         assert np.isfinite(decoded).all()
         assert np.isfinite(scores).all()
-        assert np.isfinite(quantizer.centers_).all()
+        assert np.isfinite(quantizer.codewords_).all()
         assert quantizer.scales_ is None or np.isfinite(quantizer.scales_).all()
         for field in (codes.gains, codes.biases):
             assert field is None or np.isfinite(field).all()
@@ -82,7 +82,7 @@ def test_the_size_of_numbers_does_not_change_the_codes(size, quantizer):
     plain = quantizer.fit(rows).encode(rows)
     scores = quantizer.scores(rows[:5], plain)
     scaled = quantizer.fit(rows * factor).encode(rows * factor)
-    assert np.array_equal(plain.centers, scaled.centers)
+    assert np.array_equal(plain.codes, scaled.codes)
     assert np.allclose(quantizer.scores(rows[:5], scaled), scores * factor, rtol=1e-5, atol=1e-6 * factor)
     # A huge query as well: 1e18 times 1e18 is still a float32.
     assert np.isfinite(quantizer.scores(rows[:5] * np.float32(1e18), scaled)).all()
@@ -109,7 +109,7 @@ def test_65536_centers_work_for_pq(generator):
     rows = generator.normal(size=(66_000, 2)).astype(np.float32)
     quantizer = pcpq.PQ(section_size=2, n_centers=65_536, max_iterations=0, training_rows=66_000, init="random")
     codes = quantizer.set_params(gain=False, bias=False).fit(rows).encode(rows[:500])
-    assert codes.centers.dtype == np.uint16
+    assert codes.codes.dtype == np.uint16
     assert quantizer.bits_per_vector == 16
     assert np.mean(np.square(rows[:500] - quantizer.decode(codes))) < 1e-4
 

@@ -35,7 +35,7 @@ def test_clone_and_set_params_work_as_in_scikit_learn(method, clustered_vectors)
     assert copy.get_params() == quantizer.get_params()
     assert not hasattr(copy, "model_")
     assert copy.set_params(n_centers=4) is copy
-    assert copy.fit(clustered_vectors).centers_.shape == (8, 4, 3)
+    assert copy.fit(clustered_vectors).codewords_.shape == (8, 4, 3)
     with pytest.raises(ValueError, match=f"{method.__name__} has no parameter 'centres'; it has section_size"):
         copy.set_params(centres=3)
 
@@ -45,7 +45,7 @@ def test_refitting_forgets_the_first_fit(method, clustered_vectors, generator):
     other = generator.normal(size=(200, 6))
     once = method(section_size=3).fit(clustered_vectors)
     twice = method(section_size=3).fit(other, queries=other).fit(clustered_vectors)
-    assert np.array_equal(once.centers_, twice.centers_)
+    assert np.array_equal(once.codewords_, twice.codewords_)
     assert same_codes(once.encode(clustered_vectors), twice.encode(clustered_vectors))
 
 
@@ -55,14 +55,14 @@ def test_the_same_seed_gives_the_same_bits_whatever_the_threads_and_level(
 ):
     one = method(section_size=3, threads=1).fit(clustered_vectors)
     four = method(section_size=3, threads=4).fit(clustered_vectors)
-    assert np.array_equal(one.centers_, four.centers_)
+    assert np.array_equal(one.codewords_, four.codewords_)
     assert one.model_.bias_weight == four.model_.bias_weight
     assert same_codes(one.encode(clustered_vectors), four.encode(clustered_vectors))
 
 
 def test_another_seed_gives_other_centers(clustered_vectors):
     assert not np.array_equal(
-        pcpq.PQ(seed=1).fit(clustered_vectors).centers_, pcpq.PQ(seed=2).fit(clustered_vectors).centers_
+        pcpq.PQ(seed=1).fit(clustered_vectors).codewords_, pcpq.PQ(seed=2).fit(clustered_vectors).codewords_
     )
 
 
@@ -153,7 +153,7 @@ def test_the_paper_switch_follows_its_text(clustered_vectors):
     options = quantizer._options
     assert (options.assignment, options.refine, options.encoding) == ("distance", False, "section")
     assert quantizer.scales_.ndim == 1  # one set of scales for all sections
-    lengths = np.linalg.norm(pcpq.QPCPQ(section_size=4, paper=True).fit(clustered_vectors).centers_, axis=2)
+    lengths = np.linalg.norm(pcpq.QPCPQ(section_size=4, paper=True).fit(clustered_vectors).codewords_, axis=2)
     assert np.allclose(lengths, quantizer.unit_)  # singular vectors, not scaled by anything
     assert (quantizer.model_.gain, quantizer.model_.bias_weight) == (False, 0.0)
     explicit = pcpq.QAPCPQ(section_size=4, paper=True, refine=True).fit(clustered_vectors)

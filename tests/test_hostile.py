@@ -209,7 +209,7 @@ def test_equal_ids_bring_nothing_of_an_earlier_search(k, simd_level):
         other.search(queries, k=k, rerank=60, threads=1)
         wanted = segment.search(queries, k=k, probes=8, rerank=60, allowed=allowed, threads=1)
         other.search(queries, k=k, rerank=60, threads=1)
-        found = equal.search(queries, k, 8, 60, allowed, 1)
+        found = equal.search(queries, k=k, probes=8, rerank=60, allowed=allowed, threads=1)
         assert np.array_equal(found[0], wanted[0])
         assert (found[1] == 7).all()
 

@@ -37,7 +37,7 @@ def test_an_index_with_a_large_id_is_saved_opened_and_written_on(largest, tmp_pa
         if largest < LARGEST:
             assert opened.add(VECTORS[50:51]).tolist() == [max(ids) + 1]
         else:
-            with pytest.raises(ValueError, match=f"no numbers are left after {LARGEST}"):
+            with pytest.raises(ValueError, match=f"no integer ids are left after {LARGEST}"):
                 opened.add(VECTORS[50:51])
         opened.upsert(VECTORS[51:52], [largest])
         opened.commit()
@@ -50,7 +50,7 @@ def test_numbers_are_counted_up_to_the_last(tmp_path):
     index = build()
     index.add(VECTORS[50:51], [LARGEST - 3])
     assert index.add(VECTORS[51:54]).tolist() == [LARGEST - 2, LARGEST - 1, LARGEST]
-    with pytest.raises(ValueError, match="no numbers are left"):
+    with pytest.raises(ValueError, match="no integer ids are left"):
         index.add(VECTORS[54:55])
     index.save(tmp_path / "index")
     assert LARGEST in pcpq.open(tmp_path / "index")

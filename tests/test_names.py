@@ -6,7 +6,7 @@ from reference import exact
 
 import pcpq
 import pcpq.segment.ids
-from pcpq.segment.ids import Names
+from pcpq.segment.ids import StringIds
 
 pytestmark = [pytest.mark.kernels, pytest.mark.portable]
 
@@ -52,7 +52,7 @@ def words_for(count):
 
 
 def test_names_give_back_their_words_and_where_they_are():
-    names = Names.of(ODD_WORDS)
+    names = StringIds.of(ODD_WORDS)
     assert len(names) == len(ODD_WORDS)
     assert list(names) == ODD_WORDS
     assert names[3] == "a"
@@ -66,15 +66,15 @@ def test_names_give_back_their_words_and_where_they_are():
 
 def test_joined_names_are_those_of_all_words_one_after_the_other():
     parts = [["b", ""], [], ["", "漢字", "b"], ["", ""], ["z"]]
-    joined = Names.joined([Names.of(part) for part in parts])
-    together = Names.of([word for part in parts for word in part])
+    joined = StringIds.joined([StringIds.of(part) for part in parts])
+    together = StringIds.of([word for part in parts for word in part])
     assert list(joined) == list(together)
     for name in ("text", "ends", "hashes"):
         assert np.array_equal(getattr(joined, name), getattr(together, name))
 
 
 def test_chosen_names_are_in_the_order_asked_for():
-    names = Names.of(ODD_WORDS)
+    names = StringIds.of(ODD_WORDS)
     order = np.random.default_rng(0).permutation(len(ODD_WORDS))[:9]
     for places in (order, np.arange(len(ODD_WORDS)), np.array([0]), np.array([4, 4, 0, 4])):
         some = names.chosen(places)
@@ -84,21 +84,21 @@ def test_chosen_names_are_in_the_order_asked_for():
 
 
 def test_no_words_and_empty_words_are_names_too():
-    none, empty = Names.of([]), Names.of(["", ""])
+    none, empty = StringIds.of([]), StringIds.of(["", ""])
     assert len(none) == 0
     assert list(none) == []
     assert none.places(["", "a"]).tolist() == [-1, -1]
     assert list(none.chosen(np.empty(0, np.intp))) == []
-    assert list(Names.joined([none, none])) == []
+    assert list(StringIds.joined([none, none])) == []
     assert list(empty) == ["", ""]
     assert list(empty.chosen(np.array([1]))) == [""]
-    assert Names.of([""]).places(["", "a"]).tolist() == [0, -1]
+    assert StringIds.of([""]).places(["", "a"]).tolist() == [0, -1]
 
 
 def test_words_with_the_same_hash_are_told_apart(monkeypatch, index, data):
     vectors, _ = data
     monkeypatch.setattr(pcpq.segment.ids, "hash_of", lambda word: 7)
-    names = Names.of(["a", "b", "", "ab"])
+    names = StringIds.of(["a", "b", "", "ab"])
     assert len(set(names.hashes.tolist())) == 1
     assert names.places(["ab", "", "c", "a", "b"]).tolist() == [3, 2, -1, 0, 1]
     words = words_for(50)

@@ -45,9 +45,9 @@ def test_a_bad_parameter_is_named_with_what_is_expected(quantizer, text, cluster
 
 
 def test_numpy_integers_are_whole_numbers(clustered_vectors):
-    assert pcpq.PQ(n_centers=np.int64(4), seed=np.uint8(3)).fit(clustered_vectors).centers_.shape == (6, 4, 4)
+    assert pcpq.PQ(n_centers=np.int64(4), seed=np.uint8(3)).fit(clustered_vectors).codewords_.shape == (6, 4, 4)
 
 
 def test_a_seed_of_none_is_a_new_one_each_time(clustered_vectors):
     first, second = (pcpq.PQ(seed=None).fit(clustered_vectors) for _ in range(2))
-    assert not np.array_equal(first.centers_, second.centers_)
+    assert not np.array_equal(first.codewords_, second.codewords_)

@@ -13,7 +13,7 @@ from pcpq.search.recall_curve import (
     MOST_CANDIDATES,
     RESULTS,
     RecallCurve,
-    judged_for,
+    candidates_for,
     probes_to_measure,
 )
 
@@ -55,7 +55,7 @@ def test_what_was_measured_is_what_is_chosen_by(k):
     number = RESULTS.index(k)
     for i, probes in enumerate(curve.probes[2:], 2):
         for j in (3, 6):
-            choice = curve.choose(k, float(curve.sure[number, i, j]), rerank=judged_for(k, CANDIDATES[j]))
+            choice = curve.choose(k, float(curve.sure[number, i, j]), rerank=candidates_for(k, CANDIDATES[j]))
             assert choice.probes == probes
             assert choice.recall == pytest.approx(float(curve.means[number, i, j]))
 
@@ -94,8 +94,8 @@ def test_more_results_than_were_measured_are_guessed():
     hundred, thousand = curve.choose(100, 0.9), curve.choose(1000, 0.9)
     assert thousand.rerank >= 1000
     assert hundred.probes < thousand.probes <= 200
-    assert judged_for(2000, 1.0) == 2000
-    assert judged_for(100, 64.0) == MOST_CANDIDATES
+    assert candidates_for(2000, 1.0) == 2000
+    assert candidates_for(100, 64.0) == MOST_CANDIDATES
 
 
 @given(n=st.integers(1, 100_000))
@@ -108,7 +108,7 @@ def test_probes_to_measure_rise_to_all_lists(n):
 
 def test_words_and_back():
     curve = made_up()
-    again = RecallCurve.of_words(json.loads(json.dumps(curve.as_words())))
+    again = RecallCurve.from_json(json.loads(json.dumps(curve.to_json())))
     assert np.allclose(again.means, curve.means, atol=1e-5)
     assert again.choose(10, 0.9) == pytest.approx(curve.choose(10, 0.9), rel=1e-3)
 
@@ -133,13 +133,13 @@ def test_words_and_back():
     ],
 )
 def test_words_that_cannot_be_right_are_refused(field, value):
-    words = made_up().as_words() | {field: value}
+    words = made_up().to_json() | {field: value}
     with pytest.raises((ValueError, TypeError)):
-        RecallCurve.of_words(words)
+        RecallCurve.from_json(words)
 
 
 def test_numbers_out_of_range_are_refused():
-    words = made_up().as_words()
+    words = made_up().to_json()
     words["means"][0][0][0] = float("nan")
     with pytest.raises(ValueError, match="out of range"):
-        RecallCurve.of_words(words)
+        RecallCurve.from_json(words)

@@ -122,13 +122,13 @@ def test_the_frontier_is_who_nobody_beats(tmp_path):
 
 def test_results_on_the_same_data_are_told_apart_by_their_file(tmp_path):
     page = write_report(save(tmp_path, one=peers(), two=peers(), three=peers("npm"))).read_text()
-    for label in ("glove (one), all at once", "glove (two), one a call", "npm, all at once"):
+    for label in ("glove (one), all at once", "glove (two), one per call", "npm, all at once"):
         assert f"<h3>{label}</h3>" in page
 
 
 def test_a_quick_try_says_so(tmp_path):
-    assert "A quick try" not in write_report(save(tmp_path, peers=peers())).read_text()
-    assert "A quick try" in write_report(save(tmp_path, peers=peers() | {"try": True})).read_text()
+    assert "A quick trial" not in write_report(save(tmp_path, peers=peers())).read_text()
+    assert "A quick trial" in write_report(save(tmp_path, peers=peers() | {"try": True})).read_text()
 
 
 def test_the_page_asks_for_nothing_from_elsewhere(tmp_path):

@@ -115,7 +115,7 @@ def column(page, panel, number):
 
 def test_a_header_sorts_numbers_both_ways(open_page):
     page = open_page()
-    head = shown(page, SPEED, "table").first.locator("th", has_text="queries a second")
+    head = shown(page, SPEED, "table").first.locator("th", has_text="queries per second")
     assert head.get_attribute("aria-sort") == "none"
     numbers = [19_000, 2_000, 4_000, 11_400, 1_200, 2_400, 5_700, 600, 1_200]
     for order in ("ascending", "descending"):
@@ -188,10 +188,10 @@ def test_selectors_change_charts_and_tables(open_page):
     data.select_option("npm")
     assert "57,000" in first.get_attribute("aria-label") != before
     assert column(page, SPEED, 4)[0] == "57,000"
-    mode.select_option("one a call")
+    mode.select_option("one per call")
     assert column(page, SPEED, 4)[0] == "28,500"
     data.select_option("glove")
-    assert mode.input_value() == "one a call"
+    assert mode.input_value() == "one per call"
     assert column(page, SPEED, 4)[0] == "9,500"
 
 

@@ -63,7 +63,7 @@ def test_scores_with_anchors_are_those_of_the_whole_vectors(bias, clustered_vect
     quantizer = pcpq.QPCPQ(section_size=4, gain=True, bias=bias).fit(clustered_vectors, clustered_vectors + 1)
     codes = quantizer.encode(rows, directions=rows + 1)
     share = 1 + codes.biases.astype(float) if bias == "anchor" else 1
-    rest = pcpq.Codes(codes.centers, codes.scales, codes.gains, None if bias == "anchor" else codes.biases)
+    rest = pcpq.Codes(codes.codes, codes.scales, codes.gains, None if bias == "anchor" else codes.biases)
     expected = expected_scores(quantizer, rest, queries) + queries.sum(axis=1, dtype=float)[:, None] * share
     for anchors in (np.ones(24), np.ones((200, 24))):
         scores = quantizer.scores(queries, codes, anchors=anchors)
@@ -91,7 +91,7 @@ def test_decoding_is_alpha_times_center(method, clustered_vectors):
         alphas = np.take_along_axis(quantizer.scales_[None], codes.scales[:, :, None].astype(int), axis=2)[
             :, :, 0
         ]
-    expected = reference.decode(quantizer.centers_, codes.centers, alphas)
+    expected = reference.decode(quantizer.codewords_, codes.codes, alphas)
     assert np.allclose(quantizer.decode(codes), expected, rtol=1e-5, atol=1e-6)
 
 
@@ -122,7 +122,7 @@ def test_table_1_operations_are_counted(n, m, size, k, s, generator):
     def counted(quantizer):
         quantizer.set_params(gain=False, bias=False, section_size=size)
         codes = quantizer.fit(rows).encode(rows[:n])
-        counts = _core.count_score_operations(query, **score_arguments(quantizer.model_, codes))
+        counts = _core.count_score_operations(queries=query, **score_arguments(quantizer.model_, codes))
         assert np.allclose(quantizer.scores(query, codes), expected_scores(quantizer, codes, query), atol=1e-4)
         return sum(counts), quantizer.bits_per_vector, counts
 
@@ -142,7 +142,7 @@ def test_table_1_operations_are_counted(n, m, size, k, s, generator):
     quantizer = pcpq.PQ(n_sections=1, n_centers=k, gain=False, bias=False)
     codes = quantizer.fit(rows).encode(rows[:n])
     multiply_adds, _, look_ups, _ = _core.count_score_operations(
-        query, **score_arguments(quantizer.model_, codes)
+        queries=query, **score_arguments(quantizer.model_, codes)
     )
     assert (multiply_adds, look_ups) == (k * d, n)
     assert quantizer.bits_per_vector == int(np.ceil(np.log2(k)))
@@ -153,21 +153,21 @@ def test_codes_of_another_quantizer_are_refused(clustered_vectors):
     codes = fitted.encode(clustered_vectors[:5])
     with pytest.raises(ValueError, match=r"codes have shape \(5, 6\); the quantizer has 12 sections"):
         pcpq.QPCPQ(section_size=2).fit(clustered_vectors).decode(codes)
-    with pytest.raises(ValueError, match="codes lack scales; QPCPQ has 6 a vector"):
-        fitted.decode(pcpq.Codes(codes.centers))
-    with pytest.raises(ValueError, match="codes hold scales; PQ has 0 a vector"):
+    with pytest.raises(ValueError, match="codes lack scales; QPCPQ has 6 per vector"):
+        fitted.decode(pcpq.Codes(codes.codes))
+    with pytest.raises(ValueError, match="codes hold scales; PQ has 0 per vector"):
         pcpq.PQ(section_size=4).fit(clustered_vectors).decode(codes)
     with pytest.raises(ValueError, match="codes have dtype uint16; the quantizer's have uint8"):
-        fitted.decode(pcpq.Codes(codes.centers.astype(np.uint16), codes.scales))
+        fitted.decode(pcpq.Codes(codes.codes.astype(np.uint16), codes.scales))
     with pytest.raises(ValueError, match=r"scales have shape \(5, 3\); expected \(5, 6\)"):
-        fitted.decode(pcpq.Codes(codes.centers, codes.scales[:, :3]))
+        fitted.decode(pcpq.Codes(codes.codes, codes.scales[:, :3]))
     with pytest.raises(ValueError, match=r"gains have shape \(3,\); expected \(5,\)"):
-        fitted.scores(clustered_vectors[:1], pcpq.Codes(codes.centers, codes.scales, np.ones(3, np.float16)))
-    with pytest.raises(ValueError, match="a code names a center that is not there"):
-        fitted.scores(clustered_vectors[:1], pcpq.Codes(codes.centers + 100, codes.scales))
+        fitted.scores(clustered_vectors[:1], pcpq.Codes(codes.codes, codes.scales, np.ones(3, np.float16)))
+    with pytest.raises(ValueError, match="a code names a codeword that is not there"):
+        fitted.scores(clustered_vectors[:1], pcpq.Codes(codes.codes + 100, codes.scales))
     normed = pcpq.PQ(section_size=4, norm_scale=True, n_scales=4).fit(clustered_vectors)
     codes = normed.encode(clustered_vectors[:5])
     with pytest.raises(ValueError, match="a code names scale 200; the quantizer has 4"):
         normed.scores(
-            clustered_vectors[:1], pcpq.Codes(codes.centers, np.full((5, 1), 200, np.uint8), codes.gains)
+            clustered_vectors[:1], pcpq.Codes(codes.codes, np.full((5, 1), 200, np.uint8), codes.gains)
         )

@@ -13,7 +13,7 @@ import pcpq.store.state
 from pcpq.search.snapshot import Snapshot
 from pcpq.search.top_k import best_of
 from pcpq.segment.part import Part
-from pcpq.segment.segment import LEAST_ROWS_A_BLOCK
+from pcpq.segment.segment import LEAST_ROWS_PER_BLOCK
 from pcpq.store.merging import merge
 
 pytestmark = pytest.mark.torture
@@ -61,7 +61,7 @@ def same(one, other):
 
 
 def is_loose(segment):
-    return len(segment) < LEAST_ROWS_A_BLOCK * len(segment.trained.partition)
+    return len(segment) < LEAST_ROWS_PER_BLOCK * len(segment.trained.partition)
 
 
 def add_in_parts(index, vectors, size):

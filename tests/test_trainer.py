@@ -119,10 +119,10 @@ def test_every_init_trains(init, method, clustered_vectors):
 
 def test_training_can_start_from_given_centers(clustered_vectors):
     start = pcpq.PQ(section_size=4, max_iterations=100, **PLAIN).fit(clustered_vectors)
-    projective = pcpq.PCPQ(section_size=4, init=start.centers_ / start.unit_, **PLAIN).fit(clustered_vectors)
+    projective = pcpq.PCPQ(section_size=4, init=start.codewords_ / start.unit_, **PLAIN).fit(clustered_vectors)
     assert all(ours[-1] <= theirs[-1] for ours, theirs in zip(projective.losses_, start.losses_, strict=True))
     with pytest.raises(ValueError, match=r"init has shape \(6, 16, 3\); expected \(6, 16, 4\)"):
-        pcpq.PCPQ(section_size=4, init=start.centers_[:, :, :3]).fit(clustered_vectors)
+        pcpq.PCPQ(section_size=4, init=start.codewords_[:, :, :3]).fit(clustered_vectors)
 
 
 def test_the_threshold_is_relative_to_the_mean_norm(clustered_vectors):
@@ -130,7 +130,7 @@ def test_the_threshold_is_relative_to_the_mean_norm(clustered_vectors):
         pcpq.APQ(section_size=4, **PLAIN).fit(clustered_vectors * np.float32(factor))
         for factor in (1.0, 1024.0)
     )
-    assert np.array_equal(small.centers_ * 1024, large.centers_)
+    assert np.array_equal(small.codewords_ * 1024, large.codewords_)
     norms = np.linalg.norm(clustered_vectors.reshape(3000, 6, 4), axis=2).mean(axis=0)
     assert np.allclose(small.model_.section_thresholds * small.unit_, 0.2 * norms, rtol=1e-5)
 
@@ -138,7 +138,7 @@ def test_the_threshold_is_relative_to_the_mean_norm(clustered_vectors):
 def test_a_threshold_of_zero_is_isotropic(clustered_vectors):
     ours = pcpq.APQ(section_size=4, threshold=0.0, **PLAIN).fit(clustered_vectors)
     plain = pcpq.PQ(section_size=4, **PLAIN).fit(clustered_vectors)
-    assert np.allclose(ours.centers_, plain.centers_, atol=1e-5)
+    assert np.allclose(ours.codewords_, plain.codewords_, atol=1e-5)
 
 
 def test_assignment_by_distance_makes_other_codes_of_less_distance_and_more_loss(clustered_vectors):
@@ -158,7 +158,7 @@ def test_only_so_many_rows_are_looked_at(clustered_vectors):
     rows = clustered_vectors.copy()
     few = pcpq.PQ(section_size=4, training_rows=500).fit(rows)
     again = pcpq.PQ(section_size=4, training_rows=500).fit(rows)
-    assert np.array_equal(few.centers_, again.centers_)
+    assert np.array_equal(few.codewords_, again.codewords_)
     assert sum(losses[0] for losses in few.losses_) < sum(
         losses[0] for losses in pcpq.PQ(section_size=4).fit(rows).losses_
     )

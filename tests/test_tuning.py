@@ -171,7 +171,7 @@ def test_the_warning_names_the_line_that_searched(vectors):
 
 def test_codes_alone_are_tuned_by_answers_that_the_user_knows(vectors, queries):
     index = pcpq.build(vectors, metric="dot", keep=None)
-    with pytest.raises(ValueError, match="keeps no vectors does not know exact answers"):
+    with pytest.raises(ValueError, match="keeps no vectors has no ground truth"):
         index.tune(queries)
     with pytest.raises(ValueError, match=r"truth has shape \(5, 10\) for 400 queries"):
         index.tune(queries, truth=np.zeros((5, 10), int))
@@ -329,15 +329,16 @@ def test_lists_come_in_the_order_in_which_searches_probe_them(vectors, queries):
 
 @pytest.mark.kernels
 def test_hostile_candidates_are_refused():
-    arrays = [np.zeros((1, 2), np.int32) for _ in range(3)]
-    rest = [np.array(values, np.int32) for values in ([0], [1], [1], [[1]])]
-    out = [np.empty((1, 1, 1)) for _ in range(2)]
-    arrays[0][0, 1] = 2
+    arguments = {name: np.zeros((1, 2), np.int32) for name in ("scanned", "lists", "ranks")}
+    settings = {"parts": [0], "results": [1], "probes": [1], "reranks": [[1]]}
+    arguments |= {name: np.array(values, np.int32) for name, values in settings.items()}
+    arguments |= {name: np.empty((1, 1, 1)) for name in ("out_hits", "out_squares")}
+    arguments["scanned"][0, 1] = 2
     with pytest.raises(ValueError, match="a place is out of range"):
-        _core.sum_recalls(*arrays, *rest, *out)
-    arrays[0][0, 1] = 1
-    _core.sum_recalls(*arrays, *rest, *out)
+        _core.sum_recalls(**arguments)
+    arguments["scanned"][0, 1] = 1
+    _core.sum_recalls(**arguments)
     with pytest.raises(ValueError, match="results are not positive"):
-        _core.sum_recalls(*arrays, rest[0], np.zeros(1, np.int32), *rest[2:], *out)
+        _core.sum_recalls(**arguments | {"results": np.zeros(1, np.int32)})
     with pytest.raises(ValueError, match="parts do not follow each other"):
-        _core.sum_recalls(*arrays, np.array([3], np.int32), *rest[1:], *out)
+        _core.sum_recalls(**arguments | {"parts": np.array([3], np.int32)})

@@ -373,7 +373,7 @@ except ValueError:
 
 def test_a_long_condition_is_refused():
     table = pa.table({"i": [1]})
-    with pytest.raises(ValueError, match="where has 101 letters; where_limits allows a length of 100"):
+    with pytest.raises(ValueError, match="where has 101 characters; where_limits allows a length of 100"):
         held(table, "i = 1".ljust(101), length=100)
     assert held(table, "i = 1".ljust(100), length=100) == [0]
 

@@ -1,8 +1,8 @@
-"""Fail if an object compiled for one instruction set offers a symbol that the linker may use elsewhere.
+"""Fail if an object compiled for one instruction set exports a symbol that the linker could use elsewhere.
 
-An inline function that several files share becomes a weak symbol; the linker keeps one copy, perhaps the one
-with AVX2 instructions, and the program dies on a processor without them. ISA files may offer nothing but
-their one entry point.
+An inline function that several files share becomes a weak symbol. The linker keeps one copy, possibly the one
+with AVX2 instructions, and the program crashes on a processor without them. Therefore objects for an
+instruction set may export only their entry point.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Look at every kernels_*.o below a folder."""
+    """Check every kernels_*.o below a folder."""
     objects = sorted(Path(sys.argv[1]).rglob("kernels_*.o"))
     if not objects:
         sys.exit(f"no kernels_*.o below {sys.argv[1]}: build first")

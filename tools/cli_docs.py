@@ -1,4 +1,4 @@
-"""Write docs/cli.md from the commands' own help, or with --check say whether it is up to date."""
+"""Write docs/cli.md from the help of the commands; with --check, fail if it is out of date."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ completion): `pip install ".[cli]"`.
 
 
 def generate() -> str:
-    """The page."""
+    """Return the page."""
     return "\n".join(lines()) + "\n"
 
 
 def lines() -> Iterator[str]:
-    """Line by line."""
+    """Yield the lines of the page."""
     _, commands = make_commands()
     yield from (
         "<!-- Written by tools/cli_docs.py from the commands' own help. -->",
@@ -61,10 +61,10 @@ def lines() -> Iterator[str]:
 
 
 def section(name: str, command: Parser) -> Iterator[str]:
-    """One command."""
+    """Yield the lines of the section about one command."""
     actions = [action for action in command._actions if action.dest != "help"]
-    places = [action for action in actions if not action.option_strings]
-    names = " ".join(["pcpq", name, *map(in_usage, places)])
+    positional = [action for action in actions if not action.option_strings]
+    names = " ".join(["pcpq", name, *map(in_usage, positional)])
     yield from ("", f"## pcpq {name}", "", *wrapped(command.about), "", f"`{names} [options]`", "")
     for action in actions:
         yield f"- `{shown(action)}`: {action.help}"
@@ -72,19 +72,19 @@ def section(name: str, command: Parser) -> Iterator[str]:
 
 
 def wrapped(text: str) -> list[str]:
-    """A paragraph."""
+    """Return the lines of a wrapped paragraph."""
     return textwrap.wrap(" ".join(text.split()), 115, break_long_words=False, break_on_hyphens=False)
 
 
 def in_usage(action: argparse.Action) -> str:
-    """An argument without a name, as usage has it."""
+    """Return a positional argument as text for the usage line."""
     if action.nargs == "*":
         return f"[{action.metavar} ...]"
     return f"[{action.metavar}]" if action.nargs == "?" else str(action.metavar)
 
 
 def shown(action: argparse.Action) -> str:
-    """An option and what comes after it."""
+    """Return an option with its value as text."""
     value = "" if action.nargs == 0 else action.metavar
     if value is None:
         value = "|".join(map(str, action.choices or ())) or action.dest.upper()
@@ -93,12 +93,12 @@ def shown(action: argparse.Action) -> str:
 
 
 def main() -> None:
-    """Check or write."""
+    """Write or check the page."""
     fresh = generate()
     if "--check" not in sys.argv:
         PAGE.write_text(fresh)
     elif not PAGE.exists() or PAGE.read_text() != fresh:
-        sys.exit(f"{PAGE.name} is not what the commands say: run `python tools/cli_docs.py` and commit it")
+        sys.exit(f"{PAGE.name} is out of date: run `python tools/cli_docs.py` and commit it")
 
 
 if __name__ == "__main__":

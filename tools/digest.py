@@ -1,12 +1,12 @@
-"""Digests of what indexes store and answer: two revisions that print the same lines do the same.
+"""Print digests of stored files and results; two revisions that print the same lines behave the same.
 
     python tools/digest.py > before.txt     # on one revision
     python tools/digest.py > after.txt      # on another, on the same machine
     diff before.txt after.txt
 
-Eight indexes are built from the bundled word vectors, over metrics, quantizers, kept vectors, codebooks, ids.
-Each is searched in every way, stored, opened, changed and compacted. Every stored array, the manifest without
-its random names, and every answer becomes one line, per SIMD level. Only public names and the stored format are
+Eight indexes of the bundled word vectors cover metrics, quantizers, kept vectors, codebooks and kinds of ids.
+Each is searched in every way, stored, opened, changed and compacted. Each stored array, the manifest without
+its random names, and each result becomes one line, per SIMD level. Only public names and the stored format are
 used. Training calls BLAS, whose rounding differs between machines: compare lines of one machine.
 """
 
@@ -63,7 +63,7 @@ RANDOM_NAME = re.compile(r"[0-9a-f]{32}")
 
 
 def digest(*arrays: Any) -> str:
-    """One hash of the types, shapes and bytes of arrays."""
+    """Return one hash of the dtypes, shapes and bytes of arrays."""
     found = hashlib.sha256()
     for array in arrays:
         array = np.asarray(array)
@@ -75,7 +75,7 @@ def digest(*arrays: Any) -> str:
 
 
 def stored(directory: Path) -> Iterator[tuple[str, str]]:
-    """A line per stored array or table, and the manifest with its random names replaced by their order."""
+    """Yield a line per stored array or table, and one of the manifest with its random names numbered."""
     names: dict[str, str] = {}
 
     def plain(text: str) -> str:
@@ -98,7 +98,7 @@ def stored(directory: Path) -> Iterator[tuple[str, str]]:
 
 
 def answers(index: pcpq.Index, queries: Any, ids: Any, metric: str) -> Iterator[tuple[str, str]]:
-    """A line per way to search."""
+    """Yield a line per way to search."""
     some, few = ids[::3], ids[5:40]
     ways: dict[str, dict[str, Any]] = {
         "default": {},
@@ -139,7 +139,7 @@ def answers(index: pcpq.Index, queries: Any, ids: Any, metric: str) -> Iterator[
 
 
 def digests(name: str, words: Any, vectors: Any, directory: Path) -> Iterator[tuple[str, str]]:
-    """All lines of one configuration."""
+    """Yield all lines of one configuration."""
     settings = dict(CONFIGURATIONS[name])
     strings = settings.pop("ids", "int") == "str"
     if "quantizer" in settings:
@@ -182,7 +182,7 @@ def digests(name: str, words: Any, vectors: Any, directory: Path) -> Iterator[tu
 
 
 def main() -> None:
-    """Print a line per digest."""
+    """Print one line per digest."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args()
     vectors, words = load_words()

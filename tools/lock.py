@@ -1,8 +1,8 @@
-"""Write constraints.txt, which holds the exact version of every package that CI installs.
+"""Write constraints.txt, which contains the exact version of every package that CI installs.
 
     python tools/lock.py            write the newest versions that pyproject.toml allows
     python tools/lock.py --check    compare the packages of this Python with the file
-    python tools/lock.py --file     print the file's name, or nothing where it is not meant for this Python
+    python tools/lock.py --file     print the name of the file, or nothing if it is not for this Python
 
 pip chooses the versions; nothing is installed.
 """
@@ -24,11 +24,11 @@ from check_wheels import BUILD_TOOLS
 
 PROJECT = Path(__file__).resolve().parent.parent
 LOCK = PROJECT / "constraints.txt"
-# What CI runs on. Another Python needs other versions: NumPy 2.4, for one, has no files for Python 3.10.
+# The Python of CI. Other versions need other packages: for example, NumPy 2.4 does not support Python 3.10.
 MEANT_FOR = "Python 3.11 on linux"
 # CI runs no benchmarks of other libraries.
 NOT_LOCKED = {"bench"}
-# Packages that the Makefile names, and those that a build asks for where the system has none.
+# Packages that the Makefile installs, and build tools for systems that lack them.
 TOOLS = (*BUILD_TOOLS, "pip", "setuptools", "atheris", "cmake", "ninja")
 HEADER = """\
 # The versions that CI tests with, on Python 3.11 and Linux only. `make lock` writes this file, and the Makefile
@@ -37,7 +37,7 @@ HEADER = """\
 
 
 def main() -> None:
-    """Write, check or name the file."""
+    """Write the file, check it or print its name."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--check", action="store_true")
@@ -56,18 +56,18 @@ def main() -> None:
 
 
 def normal(name: str) -> str:
-    """The one spelling of a package's name."""
+    """Return the normalized name of a package."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def locked(text: str) -> dict[str, str]:
-    """The versions in a lock file, by name."""
+    """Return the versions in a lock file, by name."""
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     return {name: version for name, _, version in (line.partition("==") for line in lines)}
 
 
 def wanted() -> list[str]:
-    """All that CI asks pip for, with the bounds of pyproject.toml."""
+    """Return all requirements of CI, with the bounds of pyproject.toml."""
     import tomllib  # not in Python 3.10, where only --file is called
 
     settings = tomllib.loads((PROJECT / "pyproject.toml").read_text())
@@ -81,25 +81,25 @@ def wanted() -> list[str]:
 
 
 def chosen() -> dict[str, str]:
-    """The versions that pip chooses when it is asked for everything at once, by name."""
+    """Return the versions that pip chooses for all requirements together, by name."""
     kept = {name: value for name, value in os.environ.items() if not name.endswith("_CONSTRAINT")}
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
         subprocess.run([*command, "--report", str(report), *wanted()], env=kept, check=True)
         packages = [package["metadata"] for package in json.loads(report.read_text())["install"]]
-    # A local version, such as torch's "+cpu", names a build that other machines may not have.
+    # A local version, such as torch's "+cpu", may not be available on other machines.
     return {normal(package["name"]): package["version"].partition("+")[0] for package in packages}
 
 
 def installed() -> dict[str, str]:
-    """The versions that this Python has, by name."""
+    """Return the versions of the packages of this Python, by name."""
     packages = importlib.metadata.distributions()
     return {normal(package.metadata["Name"]): package.version.partition("+")[0] for package in packages}
 
 
 def differences(here: Mapping[str, str], lock: Mapping[str, str]) -> list[str]:
-    """A line for each package here that has another version in the lock file, or none."""
+    """Return a line for each installed package whose version is not the locked one."""
     return [
         f"{name} is {version}, locked: {lock.get(name, 'no version')}"
         for name, version in sorted(here.items())

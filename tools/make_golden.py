@@ -1,6 +1,6 @@
 """Write the stored indexes that every later version must open: python tools/make_golden.py tests/golden
 
-Once a format version is released its files stay as they are; run this for a new version only.
+The files of a released format version never change; run this only for a new version.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ N, D = 300, 6
 
 
 def vectors() -> np.ndarray:
-    """The same in every version of NumPy."""
+    """Return vectors that are the same in every version of NumPy."""
     numbers = np.arange((N + 10) * D, dtype=np.float64).reshape(-1, D)
     return np.sin(numbers * 12.9898 + 78.233).astype(np.float32)
 
 
 def indexes() -> dict[str, pcpq.Index]:
-    """One of every kind of file."""
+    """Return indexes that cover every kind of file, by name."""
     rows = vectors()
     words = [f"wörd-{i}" for i in range(N)]
     plain = pcpq.build(rows[:N], metric="cosine", n_lists=5)
@@ -50,7 +50,7 @@ def indexes() -> dict[str, pcpq.Index]:
 
 
 def answers(index: pcpq.Index) -> dict[str, Any]:
-    """What it answers; 9 digits tell one float32 from the next."""
+    """Return search results; 9 digits identify a float32."""
     found = index.search(vectors()[-5:], k=6, probes=2, rerank=30)
     return {
         "ids": found.ids.tolist(),
@@ -59,7 +59,7 @@ def answers(index: pcpq.Index) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Write those that are not there yet, in a folder for each version."""
+    """Write the indexes that do not exist yet, to one folder per version."""
     for name, index in indexes().items():
         new = Path(sys.argv[1]) / "new"
         index.save(new)

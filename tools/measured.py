@@ -1,7 +1,7 @@
-"""Tables and plots of docs from the committed results: `python tools/measured.py`. Plots need matplotlib.
+"""Update the tables and plots of docs from the committed results: `python tools/measured.py`. Needs matplotlib.
 
-A table stands between `<!-- measured: NAME -->` and `<!-- end -->`. A plot is docs/plots/NAME.svg, and carries
-the checksum of what it shows. A test fails when either is out of date.
+A table stands between `<!-- measured: NAME -->` and `<!-- end -->`. A plot is docs/plots/NAME.svg, and contains
+the checksum of its data. A test fails if either is out of date.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ DOCS = ROOT / "docs"
 PLOTS = DOCS / "plots"
 SETS = ("glove", "lastfm48k", "npm", "minilm")
 MODES = {"batch": "batched", "single": "single query"}
-# How defaults.py calls them; int16 is the default.
+# Keys in the results of defaults.py; int16 is the default.
 KEEPS = {
     "int8": "lists=2.0, keep=int8",
     "int16": "lists=2.0",
     "float16": "lists=2.0, keep=float16",
     "float32": "lists=2.0, keep=float32",
 }
-# Okabe and Ito's colours, which do not depend on telling red from green; markers say the same.
+# Colours of Okabe and Ito, suitable for colour blindness, each with its own marker.
 STYLES = (
     ("#0072B2", "o"),
     ("#D55E00", "s"),
@@ -44,17 +44,17 @@ Panel = dict[str, Any]
 
 
 def committed(name: str) -> dict[str, Any]:
-    """A committed result."""
+    """Return a committed result."""
     return json.loads((RESULTS / f"{name}.json").read_text())  # type: ignore[no-any-return]
 
 
 def about(name: str) -> str:
-    """A set in a few words."""
-    return in_words(committed(f"defaults_{name}")["data"])
+    """Return a short description of a data set, by name."""
+    return json_text(committed(f"defaults_{name}")["data"])
 
 
-def in_words(data: dict[str, Any]) -> str:
-    """What a result says of its data."""
+def json_text(data: dict[str, Any]) -> str:
+    """Return a short description of the data of a result."""
     return f"{data['name']}: {data['n']:,} x {data['d']}, {data['metric']}"
 
 
@@ -62,7 +62,7 @@ def in_words(data: dict[str, Any]) -> str:
 
 
 def keeps() -> str:
-    """What kept vectors cost."""
+    """Return the table of bytes, time and recall by precision of kept vectors."""
     sets = {name: committed(f"defaults_{name}") for name in SETS}
     lines = []
     for keep, key in KEEPS.items():
@@ -73,7 +73,7 @@ def keeps() -> str:
 
 
 def codes_alone() -> str:
-    """Codes and nothing else."""
+    """Return the table of bytes and recall by quantizer, without kept vectors."""
     sets = {name: committed(f"defaults_{name}") for name in SETS}
     lines = []
     for method in sets["glove"]["codes_alone"]:
@@ -87,7 +87,7 @@ def codes_alone() -> str:
 
 
 def beside(rival: str) -> str:
-    """Queries per second of pcpq divided by a peer's, with vectors kept, on all sets with both results."""
+    """Return the table of queries per second of pcpq divided by a peer's, with kept vectors, on all sets."""
     lines: list[tuple[Any, ...]] = []
     commands: list[str] = []
     heads: list[str] = []
@@ -99,15 +99,15 @@ def beside(rival: str) -> str:
         runs = [(run["mode"], run["target"]) for run in found["runs"]]
         heads = [f"{MODES[mode]}, {target}" for mode, target in runs]
         middle = found["runs"][runs.index(("batch", 0.95))]["contestants"]
-        sizes = [f"{middle[who]['bytes_a_vector']:.0f}" for who in ("pcpq", rival)]
-        lines.append((in_words(found["data"]), " / ".join(sizes), *(ratios.get(run, "") for run in runs)))
+        sizes = [f"{middle[name]['bytes_a_vector']:.0f}" for name in ("pcpq", rival)]
+        lines.append((json_text(found["data"]), " / ".join(sizes), *(ratios.get(run, "") for run in runs)))
         commands.append(ran_in(found["environment"]))
     head = ("set", f"bytes per vector, pcpq / {rival}", *heads)
     return "\n\n".join((markdown(head, lines), *commands))
 
 
 def ray_cluster() -> str:
-    """Queries per second by number of nodes, and the overhead of a call."""
+    """Return the tables of queries per second by number of nodes, and of the overhead per call."""
     found = committed("ray_cluster")
     rates = [(run_name(name), f"{count:,.0f}") for name, count in found["medians"].items()]
     costs = [
@@ -130,7 +130,7 @@ def ray_cluster() -> str:
 
 
 def run_name(name: str) -> str:
-    """The name of a run, with the singular after 1."""
+    """Return the name of a run, with the singular after 1."""
     for plural, singular in (("nodes", "node"), ("processes", "process"), ("queries", "query")):
         name = re.sub(rf"\b1 {plural}", f"1 {singular}", name)
     return name.replace("a shard each", "one shard each")
@@ -147,7 +147,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def filled(page: str) -> str:
-    """A page with every table regenerated."""
+    """Return a page with all of its tables regenerated."""
     return re.sub(
         r"<!-- measured: (\w+) -->\n.*?<!-- end -->",
         lambda match: f"<!-- measured: {match[1]} -->\n{TABLES[match[1]]()}\n<!-- end -->",
@@ -157,7 +157,7 @@ def filled(page: str) -> str:
 
 
 def pages() -> list[Path]:
-    """Pages that have such tables."""
+    """Return the pages that have such tables."""
     return [path for path in sorted(DOCS.rglob("*.md")) if "<!-- measured: " in path.read_text()]
 
 
@@ -165,7 +165,7 @@ def pages() -> list[Path]:
 
 
 def frontier(rows: Iterable[dict[str, Any]]) -> list[tuple[float, float]]:
-    """Bytes and recall of the codes on the Pareto front."""
+    """Return bytes and recall of the codes on the Pareto front."""
     points: list[tuple[float, float]] = []
     for row in sorted(rows, key=lambda row: (row["bytes"], -row["recall_10_at_10"])):
         if not points or row["recall_10_at_10"] > points[-1][1]:
@@ -174,7 +174,7 @@ def frontier(rows: Iterable[dict[str, Any]]) -> list[tuple[float, float]]:
 
 
 def codes() -> list[Panel]:
-    """Recall by bytes, all lists scanned, no vectors kept."""
+    """Return the panels of recall by bytes per vector, with all lists scanned and no kept vectors."""
     panels = []
     for name in SETS:
         found = committed(f"quantizers_{name}")
@@ -203,15 +203,15 @@ def codes() -> list[Panel]:
 
 
 def speed() -> list[Panel]:
-    """Queries per second by recall, vectors kept."""
+    """Return the panels of queries per second by recall, with kept vectors."""
     runs = committed("peers_glove_only_faiss_pcpq_scann")["runs"]
     panels = []
     for mode, words in MODES.items():
         series: dict[str, list[tuple[float, float]]] = {}
         for run in runs:
-            for who, row in run["contestants"].items():
+            for library, row in run["contestants"].items():
                 if run["mode"] == mode:
-                    series.setdefault(who, []).append((row["recall"], row["qps"]))
+                    series.setdefault(library, []).append((row["recall"], row["qps"]))
         panels.append(
             {
                 "title": f"glove, {words}",
@@ -224,7 +224,7 @@ def speed() -> list[Panel]:
 
 
 def kept() -> list[Panel]:
-    """Time by bytes, at recall 0.95, for every precision."""
+    """Return the panels of time by bytes per vector at recall 0.95, for each precision."""
     return [
         {
             "title": name,
@@ -241,7 +241,7 @@ def kept() -> list[Panel]:
 
 
 def growth() -> list[Panel]:
-    """Time by the number of vectors."""
+    """Return the panel of time by number of vectors."""
     runs = committed("growth")["runs"]
     series = {words: [(run["n"], run[mode]["microseconds"]) for run in runs] for mode, words in MODES.items()}
     axes = ("vectors", "µs per query, recall 0.95")
@@ -257,12 +257,12 @@ PICTURES: dict[str, Callable[[], list[Panel]]] = {
 
 
 def checksum(panels: list[Panel]) -> str:
-    """Of what a plot shows."""
+    """Return the checksum of the data of a plot."""
     return "data " + hashlib.sha256(json.dumps(panels, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def draw(name: str) -> None:
-    """Write a plot."""
+    """Draw a plot and write it as SVG."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -273,8 +273,8 @@ def draw(name: str) -> None:
     panels = PICTURES[name]()
     columns = min(2, len(panels))
     size = (4.6 * columns, 3.4 * -(-len(panels) // columns))
-    figure, places = pyplot.subplots(-(-len(panels) // columns), columns, figsize=size, squeeze=False)
-    for panel, axes in zip(panels, places.ravel(), strict=True):
+    figure, grid = pyplot.subplots(-(-len(panels) // columns), columns, figsize=size, squeeze=False)
+    for panel, axes in zip(panels, grid.ravel(), strict=True):
         for (colour, marker), (label, points) in zip(STYLES, panel["series"].items(), strict=False):
             axes.plot(*zip(*points, strict=True), color=colour, marker=marker, markersize=5, label=label)
         axes.set_title(panel["title"], fontsize=10)
@@ -290,7 +290,7 @@ def draw(name: str) -> None:
             axes.set_xlim(0, 1.1 * axes.dataLim.x1)
             axes.set_ylim(0, 1.3 * axes.dataLim.y1)
         axes.grid(alpha=0.3)
-    places[0, 0].legend(fontsize=8)
+    grid[0, 0].legend(fontsize=8)
     figure.tight_layout()
     PLOTS.mkdir(exist_ok=True)
     metadata = {"Date": None, "Creator": None, "Description": checksum(panels)}
@@ -301,7 +301,7 @@ def draw(name: str) -> None:
 
 
 def is_current(name: str) -> bool:
-    """Does a plot show the committed results?"""
+    """Return whether a plot shows the committed results."""
     path = PLOTS / f"{name}.svg"
     return path.exists() and checksum(PICTURES[name]()) in path.read_text()
 

@@ -1,4 +1,4 @@
-"""Write src/pcpq/_core.pyi from the built extension, or with --check say whether it is up to date."""
+"""Write src/pcpq/_core.pyi from the built extension; with --check, fail if it is out of date."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STUB = Path(__file__).parent.parent / "src" / "pcpq" / "_core.pyi"
 
 
 def generate() -> str:
-    """The stub of the installed extension."""
+    """Return the stub of the installed extension."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "_core.pyi"
         subprocess.run(
@@ -21,12 +21,12 @@ def generate() -> str:
 
 
 def main() -> None:
-    """Check or write."""
+    """Write or check the stub."""
     fresh = generate()
     if "--check" not in sys.argv:
         STUB.write_text(fresh)
     elif not STUB.exists() or STUB.read_text() != fresh:
-        sys.exit(f"{STUB.name} is not what the built extension says: run `make stub` and commit it")
+        sys.exit(f"{STUB.name} is out of date: run `make stub` and commit it")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""The code blocks of pages, run top to bottom: `python tools/pages.py docs/tutorial.md` writes what they print.
+"""Run the code blocks of pages and update their output: `python tools/pages.py docs/tutorial.md`.
 
-A page's ```python blocks share one namespace and one directory; commands of ```sh blocks that begin with `pcpq`
-run in that directory too. What a block prints stands in a ```text block right after it, or after the two that
-stand side by side in a <div>. What comes after the language says more:
+The ```python blocks of a page share one namespace and one directory; commands in ```sh blocks that start with
+`pcpq` run in the same directory. The output of a block is in the ```text block directly after it, or after the
+second of two blocks side by side in a <div>. Words after the language are options:
 
-    python needs=faiss   is run where faiss can be imported
-    text about           numbers up to 1 may differ by a tenth, larger ones by a third: lists depend on how
-                         the machine rounds sums
+    python needs=faiss   run only if faiss can be imported
+    text about           numbers up to 1 may differ by 10%, larger ones by a third, because results depend on
+                         how the machine rounds sums
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
 
 @dataclass(frozen=True)
 class Block:
-    """Code, and what it should print."""
+    """A code block and its expected output."""
 
     language: str
     needs: tuple[str, ...]
     code: str
-    line: int  # of the page, where the code begins
+    line: int  # line of the page at which the code starts
     shown: str | None = None
     about: bool = False
-    place: tuple[int, int] = (0, 0)  # of what is shown, in the page
+    place: tuple[int, int] = (0, 0)  # start and end of the expected output in the page
 
     @property
     def can_run(self) -> bool:
-        """Is there everything that it needs?"""
+        """Whether all that the block needs is available."""
         return all(is_there(name) for name in self.needs)
 
 
 def is_there(name: str) -> bool:
-    """A parameter of pcpq.build, or a module."""
+    """Return whether a name is a parameter of pcpq.build, or an installed module."""
     return name in inspect.signature(pcpq.build).parameters or importlib.util.find_spec(name) is not None
 
 
 def blocks_of(page: str) -> list[Block]:
-    """What is to be run, in order."""
+    """Return the blocks of a page to run, in order."""
     found: list[Block] = []
     end = 0
     for fence in FENCE.finditer(page):
@@ -72,7 +72,7 @@ def blocks_of(page: str) -> list[Block]:
 
 
 def run_block(block: Block, page: Path, space: dict[str, Any]) -> str:
-    """Run one in the current directory; returns what it prints."""
+    """Run a block in the current directory and return its output."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         if block.language == "sh":
@@ -80,14 +80,14 @@ def run_block(block: Block, page: Path, space: dict[str, Any]) -> str:
         else:
             code = compile("\n" * (block.line - 1) + block.code, str(page), "exec")
             with warnings.catch_warnings():
-                if block.needs:  # what others warn of is theirs
+                if block.needs:  # warnings of other libraries do not matter here
                     warnings.simplefilter("ignore")
                 exec(code, space)
     return out.getvalue()
 
 
 def run_commands(lines: list[list[str]]) -> None:
-    """Run commands of pcpq up to the first that it does not have; others (pip, make) are not run here."""
+    """Run commands of pcpq up to the first unknown one; other programs (pip, make) are not run."""
     for words in lines:
         if words[:1] != ["pcpq"]:
             continue
@@ -102,14 +102,14 @@ def run_commands(lines: list[list[str]]) -> None:
 
 
 def pcpq_command(arguments: list[str]) -> int | None:
-    """What the program `pcpq` does."""
+    """Run the program `pcpq` with some arguments, and return its exit code."""
     from pcpq.cli import main
 
     return main(arguments)
 
 
 def has_command(name: str) -> bool:
-    """Does the command line know it?"""
+    """Return whether the command line has a command."""
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             pcpq_command([name, "--help"])
@@ -119,7 +119,7 @@ def has_command(name: str) -> bool:
 
 
 def agrees(found: str, shown: str, about: bool) -> bool:
-    """Is it the same, blanks aside; or nearly so, if numbers need not be exact?"""
+    """Return whether outputs are equal except for blanks, or, with `about`, have similar numbers."""
     found, shown = (" ".join(text.split()) for text in (found, shown))
     if not about:
         return found == shown
@@ -131,17 +131,19 @@ def agrees(found: str, shown: str, about: bool) -> bool:
 
 
 def write_shown(path: Path) -> None:
-    """Run a page and write what its blocks print into it."""
+    """Run a page and write the output of its blocks into it."""
     page, space, new = path.read_text(), {"__name__": path.stem}, {}
     for block in blocks_of(page):
         if not block.can_run:
             continue
         printed, where = run_block(block, path, space), f"{path.name}, line {block.line}"
         if block.shown is None and printed:
-            print(f"{where}, prints what the page does not show:\n{printed}", file=sys.stderr)
+            print(f"{where}, prints output that the page does not show:\n{printed}", file=sys.stderr)
         elif block.shown is not None and not agrees(printed, new.get(block.place, block.shown), block.about):
             if block.place in new:
-                print(f"{where}, prints other than its twin:\n{printed}", file=sys.stderr)
+                print(
+                    f"{where}, prints a different output than the block beside it:\n{printed}", file=sys.stderr
+                )
             new[block.place] = "".join(f"{line.rstrip()}\n" for line in printed.splitlines())
     for (start, end), shown in sorted(new.items(), reverse=True):
         page = page[:start] + shown + page[end:]

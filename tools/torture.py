@@ -1,8 +1,8 @@
-"""Figures of `make torture`, from the reports of its tests and of its fuzzer, as a committed result.
+"""Write the figures of `make torture` to a committed result, from the reports of its tests and its fuzzer.
 
     python tools/torture.py build/torture.json build/torture*.xml
 
-A test tells its figures by pytest's `record_property`. Nothing is written unless all of them passed.
+Tests report their figures by pytest's `record_property`. The result is written only if all tests passed.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ RESULT = Path(__file__).parent.parent / "benchmarks" / "results" / "torture.json
 
 
 def figures(reports: list[Path]) -> tuple[Counter[str], dict[str, int], float]:
-    """How tests ended, what they counted, and the seconds they took."""
-    ended: Counter[str] = Counter()
+    """Return the outcomes of tests, the sums of their figures, and their total time in seconds."""
+    outcomes: Counter[str] = Counter()
     counted: Counter[str] = Counter()
     seconds = 0.0
     for report in reports:
         for case in ElementTree.parse(report).iter("testcase"):
             kinds = {"failure", "error", "skipped"} & {child.tag for child in case}
-            ended[kinds.pop() if kinds else "passed"] += 1
+            outcomes[kinds.pop() if kinds else "passed"] += 1
             seconds += float(case.get("time", 0))
             for found in case.iter("property"):
                 counted[str(found.get("name"))] += int(found.get("value", 0))
-    return ended, dict(sorted(counted.items())), seconds
+    return outcomes, dict(sorted(counted.items())), seconds
 
 
 def main() -> int:
-    """Write the result, or say what failed."""
+    """Write the result, or print the outcomes if tests failed."""
     fuzzed = json.loads(Path(sys.argv[1]).read_text())
-    ended, counted, seconds = figures([Path(name) for name in sys.argv[2:]])
-    if ended["failure"] or ended["error"] or not ended["passed"]:
-        print(f"not written: {dict(ended)}", file=sys.stderr)
+    outcomes, counted, seconds = figures([Path(name) for name in sys.argv[2:]])
+    if outcomes["failure"] or outcomes["error"] or not outcomes["passed"]:
+        print(f"not written: {dict(outcomes)}", file=sys.stderr)
         return 1
     result = {
         "environment": environment() | {"command": "make torture"},
-        "tests": dict(ended),
+        "tests": dict(outcomes),
         "test_seconds": round(seconds),
         "figures": counted,
         "forged_indexes": fuzzed,

@@ -5,6 +5,7 @@ from typing import Any
 
 from pcpq.building import build
 from pcpq.building import open_index as open
+from pcpq.config import IndexConfig
 from pcpq.errors import FormatError, LockedError, NotDurableError, NotFittedError
 from pcpq.index import Index
 from pcpq.quantizers import APCPQ, APQ, PCPQ, PQ, QAPCPQ, QPCPQ, Codes, Quantizer
@@ -27,6 +28,7 @@ __all__ = [
     "Codes",
     "FormatError",
     "Index",
+    "IndexConfig",
     "LockedError",
     "NotDurableError",
     "NotFittedError",

@@ -1,4 +1,4 @@
-"""Data that comes with the package."""
+"""Data sets that are bundled with the package."""
 
 from __future__ import annotations
 

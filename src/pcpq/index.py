@@ -603,4 +603,4 @@ def generation_of(index: Index) -> int:
 
 def as_given(kind: str | None, snapshot: Snapshot, ids: Ids) -> NDArray[Any]:
     """Numbers that a search found, or their words; `kind` is that of an index without vectors."""
-    return snapshot.words(ids) if (snapshot.of_words if snapshot.parts else kind == "str") else ids
+    return snapshot.strings(ids) if (snapshot.has_string_ids if snapshot.parts else kind == "str") else ids

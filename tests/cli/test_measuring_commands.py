@@ -86,7 +86,7 @@ def test_bench_refuses_answers_that_are_not_of_the_index(built, rows, run, tmp_p
     one_line(
         run("bench", built / "codes.pcpq", "--vectors", tmp_path / "half.npy"), "1000 vectors, the index 2500"
     )
-    one_line(run("bench", built / "words.pcpq", "--vectors", built / "rows.npy"), "are words")
+    one_line(run("bench", built / "words.pcpq", "--vectors", built / "rows.npy"), "are strings")
     one_line(run("bench", built / "words.pcpq", "-k", 1000), "k is 1000")
 
 

@@ -74,9 +74,9 @@ def test_columns_that_do_not_fit_are_refused_by_name(vectors, store_table):
     )
     for column, id_column, said in (
         (None, None, "may be 'a', 'b'; say which"),
-        ("x", None, "'x' is there 0 times; it has 'a', 'b', 'c', 'd', 'u'"),
+        ("x", None, "'x' occurs 0 times; there are 'a', 'b', 'c', 'd', 'u'"),
         ("c", None, "column 'c' is of type int64; expected lists of numbers"),
-        ("a", "x", "'x' is there 0 times; it has 'a', 'b', 'c', 'd', 'u'"),
+        ("a", "x", "'x' occurs 0 times; there are 'a', 'b', 'c', 'd', 'u'"),
         ("a", "d", "column 'd' is of type double; ids are integers or strings"),
     ):
         with pytest.raises(ValueError, match=rf"set\.\w+: .*{said}"):

@@ -74,7 +74,7 @@ def test_files_that_are_none_are_refused_before_they_are_opened(tmp_path):
     with pytest.raises(IsADirectoryError, match=r"folder\.npy"):
         read_vectors(tmp_path / "folder.npy")
     os.mkfifo(tmp_path / "pipe.txt")
-    with pytest.raises(ValueError, match=r"pipe\.txt is not a plain file"):
+    with pytest.raises(ValueError, match=r"pipe\.txt is not a regular file"):
         read_vectors(tmp_path / "pipe.txt")
 
 

@@ -114,7 +114,7 @@ def test_an_archive_gives_the_only_matrix_or_the_one_that_is_named(vectors, tmp_
     np.savez(path, a=vectors, b=vectors.astype(np.int16) * 2)
     assert read_vectors(path, column="a").ids() is None
     np.testing.assert_array_equal(read_vectors(path, column="b").array(), vectors * 2)
-    for column, said in ((None, "may be 'a', 'b'; say which"), ("c", "'c' is there 0 times; it has 'a', 'b'")):
+    for column, said in ((None, "may be 'a', 'b'; say which"), ("c", "'c' occurs 0 times; there are 'a', 'b'")):
         with pytest.raises(ValueError, match=rf"set\.npz: .*{said}"):
             read_vectors(path, column=column)
 

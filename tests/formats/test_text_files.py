@@ -58,10 +58,10 @@ def test_fields_that_do_not_fit_are_refused_by_name(tmp_path):
     path.write_text('{"a": [1, 2], "b": [3], "c": "x", "d": []}\n')
     for column, id_column, said in (
         (None, None, "may be 'a', 'b'; say which"),
-        ("x", None, "'x' is there 0 times"),
+        ("x", None, "'x' occurs 0 times"),
         ("c", None, "field 'c' is 'x'; expected a list"),
         ("d", None, r"field 'd' is \[\]"),
-        ("a", "x", "'x' is there 0 times"),
+        ("a", "x", "'x' occurs 0 times"),
     ):
         with pytest.raises(ValueError, match=rf"set\.jsonl: .*{said}"):
             read_vectors(path, column=column, id_column=id_column)
@@ -71,7 +71,7 @@ def test_fields_that_do_not_fit_are_refused_by_name(tmp_path):
     ("first", "second", "said"),
     [
         ("1", '"b"', "is 'b'; expected ids that are all integers"),
-        ('"a"', "2", "is 2; expected ids that are all words"),
+        ('"a"', "2", "is 2; expected ids that are all strings"),
         ("1", "true", "is True"),
         ("1", "1.5", "is 1.5"),
         ("1", "9223372036854775808", "is 9223372036854775808"),

@@ -116,7 +116,7 @@ def test_attributes_that_differ_are_still_refused(vectors):
     other = pandas_attributes(200).rename(columns={"odd": "number", "number": "odd"})
     with pytest.raises(ValueError, match="attributes differ from those of the index"):
         ours.add(vectors[200:], attributes=other)
-    with pytest.raises(ValueError, match="attributes are no table"):
+    with pytest.raises(ValueError, match="attributes cannot be converted to a table"):
         ours.add(vectors[200:], attributes=library("pandas").Series(range(200)))
 
 

@@ -117,7 +117,7 @@ def test_what_is_wrong_with_documents_is_said():
 def test_a_directory_that_somebody_else_filled_meanwhile_is_left_alone(tmp_path):
     late, early = Documents(tmp_path / "store"), Documents(tmp_path / "store")
     put(early, ["king"])
-    with pytest.raises(pcpq.LockedError, match="made by somebody else"):
+    with pytest.raises(pcpq.LockedError, match="created by another process"):
         put(late, ["piano"])
     early.close()
     assert [row.id for row in Documents(tmp_path / "store").rows(["king", "piano"])] == ["king"]

@@ -104,7 +104,7 @@ LOSSY += ["RR16,IVF16,PQ8x4", "PCA8,Flat", "RR8,IVF16,Flat", "SQ8,Refine(SQfp16)
 @pytest.mark.parametrize("key", LOSSY)
 def test_codes_are_taken_as_they_reconstruct_and_only_if_that_was_said(key, vectors):
     index = made(key, vectors)
-    with pytest.raises(ValueError, match="holds its vectors only about: lossy=True"):
+    with pytest.raises(ValueError, match="holds only approximate vectors: lossy=True"):
         from_faiss(index)
     ours = from_faiss(index, lossy=True, keep="float32")
     theirs = index.reconstruct_n(0, N)
@@ -228,10 +228,10 @@ def equal_vectors(vectors):
         (lambda v: GpuIndexFlatL2(D), ValueError, r"on a GPU: give faiss.index_gpu_to_cpu\(index\)"),
         (lambda v: faiss.IndexFlat(D, faiss.METRIC_L1), ValueError, "this IndexFlat has metric 2; pcpq has"),
         (equal_vectors, ValueError, "lists of this Faiss index hold 300 of its 1200 vectors"),
-        (lambda v: made("PCAW16,Flat", v), ValueError, "PCAMatrix of this Faiss index stretches vectors"),
-        (lambda v: made("PCAR16,Flat", v, IP), ValueError, "PCAMatrix of this Faiss index moves vectors"),
+        (lambda v: made("PCAW16,Flat", v), ValueError, "PCAMatrix of this Faiss index is not orthonormal"),
+        (lambda v: made("PCAR16,Flat", v, IP), ValueError, "PCAMatrix of this Faiss index shifts vectors"),
         (lambda v: made("ITQ16,Flat", v), ValueError, "ITQTransform of this Faiss index cannot be undone"),
-        (lambda v: v, TypeError, "index is a ndarray; expected an index of Faiss"),
+        (lambda v: v, TypeError, "index is a ndarray; expected a Faiss index"),
         (lambda v: 7, TypeError, "index is a int; expected"),
     ],
 )

@@ -268,7 +268,7 @@ def test_what_cannot_be_persisted_or_opened_is_refused(tmp_path, store):
     with pytest.raises(FileNotFoundError, match="is not there"):
         PCPQVectorStore.from_persist_path(str(tmp_path / "nowhere"))
     for use in (store.persist, PCPQVectorStore.from_persist_path):
-        with pytest.raises(ValueError, match="MemoryFileSystem; an index lives in a local directory"):
+        with pytest.raises(ValueError, match="MemoryFileSystem; an index is stored in a local directory"):
             use(str(tmp_path / "memory"), fs=fsspec.filesystem("memory"))
     store.persist(str(tmp_path / "local"), fs=fsspec.filesystem("file"))
     assert len(PCPQVectorStore.from_persist_path(str(tmp_path / "local"), mode="r").get_nodes()) == 5

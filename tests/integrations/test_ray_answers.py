@@ -16,9 +16,9 @@ import pcpq
 pytest.importorskip("ray")
 
 from pcpq.integrations.ray import wire
-from pcpq.integrations.ray.answers import judged_best
+from pcpq.integrations.ray.answers import reranked_best
 from pcpq.integrations.ray.candidates import NOTHING, candidates_of
-from pcpq.integrations.ray.shard import Request, Shard
+from pcpq.integrations.ray.shard import Shard, ShardRequest
 
 pytestmark = pytest.mark.ray
 
@@ -65,7 +65,7 @@ def test_candidates_of_slices_make_the_answers_of_the_whole(seed, cuts, k, more,
         candidates_of_slice(codes[:, a:b], scores[:, a:b], ids[a:b], np.arange(b - a), k, rerank)
         for a, b in pairwise(bounds)
     ]
-    found_scores, found_ids = judged_best(parts, k, rerank)
+    found_scores, found_ids = reranked_best(parts, k, rerank)
     for query in range(n):
         expected = answers_of_the_whole(codes[query], scores[query], ids, k, rerank)
         np.testing.assert_array_equal(found_scores[query], expected[0])
@@ -117,7 +117,7 @@ def test_batches_take_turns_and_single_queries_do_not_wait_for_them(tmp_path):
     pcpq.build(vectors, metric="dot").save(tmp_path / "index")
     shard = Shard(str(tmp_path / "index"), 0, threads=1)
     key = shard.load(None, 1).key
-    request, batch, done = Request(5, 10, [100], None, 1), vectors[:100], threading.Event()
+    request, batch, done = ShardRequest(5, 10, [100], None, 1), vectors[:100], threading.Event()
 
     def ask_for_batch():
         shard.answers(key, request, batch)

@@ -11,12 +11,13 @@ import pytest
 import ray_nodes  # noqa: F401  (before Ray, for which it sets variables)
 
 import pcpq
-from pcpq.segment.ids import Names
+from pcpq.segment.ids import StringIds
+from pcpq.tuning.ground_truth import ExactAnswers
 
 pytest.importorskip("ray")
 
 from pcpq.building import learn
-from pcpq.integrations.ray.encoding import batch_rows, encode_part, joined_answers
+from pcpq.integrations.ray.encoding import batch_rows, encode_part
 from pcpq.integrations.ray.merging import finish, frame_of, placed, ranges_of_lists, reserve, write_lists
 from pcpq.integrations.ray.sampling import GatheredStream
 from pcpq.integrations.ray.sources import source_of
@@ -98,7 +99,7 @@ def test_a_header_of_another_length_than_expected_moves_the_rest(extra, vectors,
 def test_ids_and_words_are_where_one_process_has_them(vectors, source, tmp_path):
     words = [f"wörd {number % 97} of {number}" for number in range(ROWS)]
     ids = np.random.default_rng(4).permutation(10 * ROWS)[:ROWS]
-    for name, given, names, numbers in (("words", words, Names.of(words), None), ("ids", ids, None, ids)):
+    for name, given, names, numbers in (("words", words, StringIds.of(words), None), ("ids", ids, None, ids)):
         folder = tmp_path / name
         index = pcpq.build(vectors, given, metric="dot", n_lists=40)
         index.save(folder / "single")
@@ -119,7 +120,7 @@ def test_a_gathered_sample_teaches_what_an_array_teaches(vectors, source):
         index, asked = learn(stream, metric, None, None, 1, {"n_lists": lists})
         single = pcpq.build(vectors, metric=metric, n_lists=lists)
         mine, other = index._fitted().snapshot.trained, single._fitted().snapshot.trained
-        np.testing.assert_array_equal(mine.partition.centers, other.partition.centers)
+        np.testing.assert_array_equal(mine.partition.centroids, other.partition.centroids)
         np.testing.assert_array_equal(mine.codebooks.model.centers, other.codebooks.model.centers)
         np.testing.assert_array_equal(asked.vectors, vectors[asked.own])
 
@@ -131,7 +132,7 @@ def test_a_large_source_is_sampled_by_the_numbers_that_an_array_is(vectors):
     index, _ = learn(stream, "dot", None, None, 1, {"n_lists": 4})
     single = pcpq.build(rows, metric="dot", n_lists=4)
     mine, other = index._fitted().snapshot.trained, single._fitted().snapshot.trained
-    np.testing.assert_array_equal(mine.partition.centers, other.partition.centers)
+    np.testing.assert_array_equal(mine.partition.centroids, other.partition.centroids)
     rows[69_000:69_900] = np.nan
     with pytest.raises(ValueError, match=r"vectors\[69\d\d\d, 0\] is nan"):
         learn(stream, "dot", None, None, 1, {"n_lists": 4})
@@ -145,7 +146,7 @@ def test_exact_answers_of_all_parts_are_those_of_one_look(vectors, source, tmp_p
     trained, batch = index._fitted().snapshot.trained, batch_rows(DIMENSIONS)
     slices = [slice(first, min(first + batch, ROWS)) for first in range(0, ROWS, batch)]
     found = [encode_part(tmp_path, source, rows, None, trained, asked).found for rows in slices]
-    truth = joined_answers(trained, asked, found[::-1]).truth()
+    truth = ExactAnswers.merged(trained, asked, found[::-1]).truth()
     scores = asked.vectors @ vectors.T
     scores[np.arange(len(asked)), asked.own] = -np.inf
     expected = np.sort(-scores, axis=1)[:, :100]
@@ -185,7 +186,7 @@ def test_manifests_of_both_are_alike(vectors, source, tmp_path):
     from pcpq.search.snapshot import Snapshot
     from pcpq.segment.part import Part
     from pcpq.store.serialization import read_segment
-    from pcpq.store.store import Store
+    from pcpq.store.store import Contents, Store
     from pcpq.store.tensors import FileEntry, checksum
 
     index = pcpq.build(vectors, metric="dot", n_lists=40)
@@ -200,7 +201,7 @@ def test_manifests_of_both_are_alike(vectors, source, tmp_path):
     store.adopt(name, entry)
     part = Part.whole(read_segment(tmp_path / "many", entry, name, trained))
     snapshot = Snapshot(trained, (part,), index._fitted().snapshot.recall)
-    store.commit(snapshot, index._settings(), "int", ROWS, reopen=False)
+    store.commit(lambda: Contents(snapshot, "int", ROWS), index.config)
     store.tidy()
     store.close()
     found = [json.loads((tmp_path / one / "manifest.json").read_text()) for one in ("single", "many")]

@@ -14,7 +14,7 @@ import pcpq
 
 pytest.importorskip("ray")
 
-from pcpq.integrations.ray.answers import judged_best
+from pcpq.integrations.ray.answers import reranked_best
 from pcpq.integrations.ray.slices import bounds_of, sliced
 from pcpq.search.top_k import top_k
 
@@ -44,7 +44,7 @@ def of_slices(snapshot, shards, queries, k, probes, rerank):
         candidates = [
             one[number].candidates(queries, k, probes, count, one[number].everything, 1) for one in parts
         ]
-        found.append(judged_best(candidates, min(k, part.count), count))
+        found.append(reranked_best(candidates, min(k, part.count), count))
     return found
 
 

@@ -118,7 +118,7 @@ def test_bad_quantizers_are_named(estimator, error, message):
         (pcpq.PQ(), [[1, -1]], "codes hold -1; expected whole numbers from 0 to 255"),
         (pcpq.PQ(), [[1, 256]], "codes hold 256"),
         (pcpq.PQ(), [[1, 0.5]], "codes hold 0.5"),
-        (pcpq.PQ(), [[1, 200]], "a code names a center that is not there"),
+        (pcpq.PQ(), [[1, 200]], "a code names a codeword that is not there"),
         (pcpq.QPCPQ(), [[1, 2, 3, 200]], "a code names a scale that is not there"),
     ],
 )

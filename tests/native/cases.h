@@ -1,4 +1,4 @@
-// Cases for the kernels: each makes its input from a seed, calls one kernel of a level and writes down what it answers.
+// Cases for the kernels: each makes its input from a seed, calls one kernel of a level and records the output.
 #pragma once
 
 #include <cmath>
@@ -9,9 +9,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels.h"
+#include "kernels/kernels.h"
 
-// What a level answers, byte by byte. Levels need not agree on which NaN they mean.
+// The output of a level, byte by byte. Levels may differ in the bits of NaN.
 class Record {
 public:
     template <class T>
@@ -88,7 +88,7 @@ struct Case {
     std::function<void(const pcpq::Kernels&, Record&)> run;
 };
 
-// Gathers cases; each has a seed of its own, and is named by what it is called with.
+// Gathers cases; each has a seed of its own, and is named by its arguments.
 class Cases {
 public:
     template <class Function, class... Arguments>
@@ -109,7 +109,7 @@ private:
 inline int64_t to_eight(int64_t n) {
     return (n + 7) / 8 * 8;
 }
-// Up to `most` rows a list, so many in the first; some lists begin in the block of the one before.
+// Up to `most` rows per list, so many in the first; some lists begin in the block of the one before.
 inline void place_lists(Random& random, int64_t count, int64_t most, std::vector<int64_t>& rows,
                         std::vector<int64_t>& places) {
     rows = places = {0};
@@ -122,7 +122,7 @@ inline void place_lists(Random& random, int64_t count, int64_t most, std::vector
     }
 }
 
-// Where loops over lanes, over sixteen, over groups begin and end; and what users have.
+// Where loops over lanes, over sixteen, over groups begin and end; and usual sizes.
 constexpr int64_t kDimensions[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 23, 24, 31, 32, 33, 65, 100, 384};
 constexpr int64_t kCounts[] = {1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 100, 257};
 

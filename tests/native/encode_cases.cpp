@@ -2,44 +2,55 @@
 #include <algorithm>
 
 #include "cases.h"
-#include "codebook.h"
+#include "training/codebook.h"
 
 using namespace pcpq;
 
 namespace {
 
-// m sections, k centers and s scales each.
+// m sections, k codewords and s scales each.
 void encode(const Kernels& level, Record& record, Random random, Loss loss, Scale scale, bool by_distance, Values kind,
             int64_t n, int64_t m, int64_t size, int64_t k, int64_t s) {
     const std::vector<float> points = random.values(kind, n * m * size);
     const std::vector<float> directions = random.values(kind, n * m * size);
-    std::vector<float> centers = random.values(kind, m * k * size);
+    std::vector<float> codewords = random.values(kind, m * k * size);
     if (k > 2) {
-        std::fill_n(centers.begin() + size, size, 0.0f);           // a center that is zero ...
-        std::copy_n(centers.begin(), size, centers.end() - size);  // ... and one that is there twice
+        std::fill_n(codewords.begin() + size, size, 0.0f);             // a codeword that is zero ...
+        std::copy_n(codewords.begin(), size, codewords.end() - size);  // ... and one that is there twice
     }
     std::vector<float> scales = random.values(kind == Values::extreme ? Values::normal : kind, m * s);
     for (int64_t j = 0; j < m; j++) std::sort(scales.begin() + j * s, scales.begin() + (j + 1) * s);
     std::vector<float> ratios(n * m);
     for (float& ratio : ratios) ratio = random.between(0, 4) ? random.unit() : 1.0f;
-    const PreparedCodebook book(centers.data(), scales.data(), m, k, size, s);
-    std::vector<float> scratch(encode_scratch_floats(book.view(), scale)), alphas(n * m);
+    const PreparedCodebook codebook(codewords.data(), scales.data(), m, k, size, s);
+    std::vector<float> scratch(encode_scratch_floats(codebook.view(), scale)), alphas(n * m);
     std::vector<uint16_t> codes(n * m);
     std::vector<uint8_t> levels(n * m);
-    level.encode({book.view(), loss, scale, by_distance, 5, n, points.data(), directions.data(), ratios.data(),
-                  codes.data(), levels.data(), alphas.data(), scratch.data()});
+    level.encode({.codebook = codebook.view(),
+                  .loss = loss,
+                  .scale = scale,
+                  .by_distance = by_distance,
+                  .sweeps = 5,
+                  .n = n,
+                  .points = points.data(),
+                  .directions = directions.data(),
+                  .ratios = ratios.data(),
+                  .codes = codes.data(),
+                  .scales = levels.data(),
+                  .alphas = alphas.data(),
+                  .scratch = scratch.data()});
     record.add(codes);
     record.add(levels);
     record.add(alphas);
 }
 
-void nearer(const Kernels& level, Record& record, Random random, int64_t n, int64_t size, bool signed_too,
-            Values kind) {
-    const std::vector<float> points = random.values(kind, n * size), center = random.values(kind, size);
+void lower_distances(const Kernels& level, Record& record, Random random, int64_t n, int64_t size, bool signed_too,
+                     Values kind) {
+    const std::vector<float> points = random.values(kind, n * size), seed = random.values(kind, size);
     std::vector<float> distances(n);
     for (float& distance : distances)
         distance = random.between(0, 1) ? std::numeric_limits<float>::infinity() : random.unit() * size;
-    level.nearer(points.data(), n, size, center.data(), signed_too, distances.data());
+    level.lower_distances(points.data(), n, size, seed.data(), signed_too, distances.data());
     record.add(distances);
 }
 
@@ -70,6 +81,7 @@ void add_encode_cases(Cases& cases) {
         }
         for (bool signed_too : {false, true})
             for (int64_t n : {8, 16, 64})
-                for (int64_t size : {1, 2, 5, 65, 100, 384}) cases.add("nearer", nearer, n, size, signed_too, kind);
+                for (int64_t size : {1, 2, 5, 65, 100, 384})
+                    cases.add("lower_distances", lower_distances, n, size, signed_too, kind);
     }
 }

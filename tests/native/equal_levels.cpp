@@ -1,19 +1,20 @@
-// Every SIMD level must answer as the portable one does, to the last bit. Needs no Python, so that it runs anywhere a
-// compiler reaches, under an emulator too. Prints a checksum of all answers of each kernel, by which processors can be
-// compared. Exit code 1: a level differs, or there is none to compare.
+// Every SIMD level must have the output of the portable one, to the last bit. Needs no Python, so that it runs wherever
+// there is a compiler, under an emulator too. Prints a checksum of the output of each kernel, to compare processors.
+// Exit code 1: a level differs, or there is none to compare.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <map>
 
 #include "cases.h"
-#include "checksum.h"
+#include "search/checksum.h"
 
 using namespace pcpq;
 
-// A new kernel needs cases of its own: it is added here when it has some.
-static_assert(sizeof(SearchKernels) == 20 * sizeof(void*), "a kernel came or went: see to its cases");
-static_assert(sizeof(Kernels) == sizeof(SearchKernels) + 3 * sizeof(void*), "a kernel came or went: see to its cases");
+// A new kernel needs cases of its own.
+static_assert(sizeof(SearchKernels) == 20 * sizeof(void*), "a kernel was added or removed: add or remove its cases");
+static_assert(sizeof(Kernels) == sizeof(SearchKernels) + 3 * sizeof(void*),
+              "a kernel was added or removed: add or remove its cases");
 
 namespace {
 
@@ -24,7 +25,7 @@ std::vector<uint8_t> answers(const char* level, const Case& one) {
     return record.bytes();
 }
 
-// Whether a level answers as expected; says where it does not.
+// Whether the output of a level is as expected; prints where it is not.
 bool same(const char* level, const Case& one, const std::vector<uint8_t>& expected) {
     const std::vector<uint8_t> found = answers(level, one);
     if (found == expected && !found.empty()) return true;
@@ -42,7 +43,7 @@ struct Sum {
 }  // namespace
 
 int main() {
-    std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // what is found is told even if a broken kernel ends the program
+    std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // line by line, in case a broken kernel ends the program
     Cases cases;
     add_encode_cases(cases);
     add_list_cases(cases);

@@ -1,4 +1,4 @@
-// A query in whole numbers, its products with lists, and the choice of the best of them.
+// A query as integers, its products with lists, and the choice of the best of them.
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
@@ -9,33 +9,33 @@ using namespace pcpq;
 
 namespace {
 
-void round_query(const Kernels& level, Record& record, Random random, int64_t d, Values kind) {
+void query_to_shorts(const Kernels& level, Record& record, Random random, int64_t d, Values kind) {
     const std::vector<float> query = random.values(kind, d);
     double length = 0.0;
     for (float x : query) length += double{x} * x;
-    std::vector<int16_t> words((d + 15) / 16 * 16, 99);
+    std::vector<int16_t> integers((d + 15) / 16 * 16, 99);
     const auto most = static_cast<float>(32700.0 / std::sqrt(length));
     for (float scale : {std::isfinite(most) ? most : 0.0f, kind == Values::ties ? 1.0f : 0.0f}) {
-        level.search.round_query(query.data(), d, scale, words.data());
-        record.add(words);
+        level.search.query_to_shorts(query.data(), d, scale, integers.data());
+        record.add(integers);
     }
 }
 
-void turn_query(const Kernels& level, Record& record, Random random, int64_t d, Values kind) {
+void rotate_query(const Kernels& level, Record& record, Random random, int64_t d, Values kind) {
     const std::vector<float> matrix = random.values(kind, d * d), query = random.values(kind, d);
     std::vector<float> out(d);
-    level.search.turn_query(matrix.data(), query.data(), d, out.data());
+    level.search.rotate_query(matrix.data(), query.data(), d, out.data());
     record.add(out);
 }
 
-void round_to_bytes(const Kernels& level, Record& record, Random random, int64_t d, Values kind) {
+void query_to_bytes(const Kernels& level, Record& record, Random random, int64_t d, Values kind) {
     std::vector<float> query = random.values(kind, d);
     std::vector<uint8_t> bytes(d + 16);
     const auto round = [&] {
         double length = 0.0;
         for (float x : query) length += double{x} * x;
         for (float longest : {60.0f, 127.0f, 5000.0f}) {
-            record.add(level.search.round_to_bytes(query.data(), d, static_cast<float>(std::sqrt(length)), longest,
+            record.add(level.search.query_to_bytes(query.data(), d, static_cast<float>(std::sqrt(length)), longest,
                                                    bytes.data()));
             record.add(bytes, (d + 3) / 4 * 4);
         }
@@ -47,10 +47,10 @@ void round_to_bytes(const Kernels& level, Record& record, Random random, int64_t
     round();
 }
 
-void product(const Kernels& level, Record& record, Random random, int64_t d, Values kind) {
+void inner_product(const Kernels& level, Record& record, Random random, int64_t d, Values kind) {
     const std::vector<float> a = random.values(kind, d), b = random.values(kind, d);
-    record.add(level.search.product(a.data(), b.data(), d));
-    record.add(level.search.product(a.data(), a.data(), d));
+    record.add(level.search.inner_product(a.data(), b.data(), d));
+    record.add(level.search.inner_product(a.data(), a.data(), d));
 }
 
 // Products at random, and at both ends of 16 bits: sums may wrap, and wrap alike.
@@ -103,7 +103,7 @@ void rank_lists(const Kernels& level, Record& record, Random random, int64_t n, 
     }
 }
 
-// Ranks of files that lie, and of queries that are no numbers: all lists have keys, and levels agree on them.
+// Ranks of forged files, and of queries with NaN: all lists have keys, and levels agree on them.
 void rank_any_floats(const Kernels& level, Record& record, Random random, int64_t n) {
     const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
     const float strange[] = {nan, infinity, -infinity, 3e38f, -3e38f, 1e-45f};
@@ -146,11 +146,11 @@ std::vector<int32_t> some_keys(Random& random, int64_t n, int kind) {
 void keep_above(const Kernels& level, Record& record, Random random, int64_t n, int kind) {
     const std::vector<int32_t> keys = some_keys(random, n, kind);
     for (int32_t value : {INT32_MIN, -3, -1, 0, 6, 7, keys[n / 2], INT32_MAX - 1, INT32_MAX}) {
-        std::vector<int32_t> kept(keys.size()), numbers(keys.size());
-        const int64_t count = level.search.keep_above(keys.data(), n, value, kept.data(), numbers.data());
+        std::vector<int32_t> kept(keys.size()), indices(keys.size());
+        const int64_t count = level.search.keep_above(keys.data(), n, value, kept.data(), indices.data());
         record.add(count);
         record.add(kept, count);
-        record.add(numbers, count);
+        record.add(indices, count);
     }
 }
 
@@ -182,10 +182,10 @@ void keep_pairs(const Kernels& level, Record& record, Random random, int64_t n, 
 void add_list_cases(Cases& cases) {
     for (int64_t d : kDimensions)
         for (Values kind : kAllValues) {
-            cases.add("round_query", round_query, d, kind);
-            cases.add("turn_query", turn_query, d, kind);
-            cases.add("round_to_bytes", round_to_bytes, d, kind);
-            cases.add("product", product, d, kind);
+            cases.add("query_to_shorts", query_to_shorts, d, kind);
+            cases.add("rotate_query", rotate_query, d, kind);
+            cases.add("query_to_bytes", query_to_bytes, d, kind);
+            cases.add("inner_product", inner_product, d, kind);
         }
     for (int64_t d : {1, 2, 4, 5, 65, 100, 384})
         for (int64_t count : {1, 8, 9, 16, 17, 33, 70}) cases.add("score_lists", score_lists, d, count);

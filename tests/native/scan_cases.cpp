@@ -21,11 +21,18 @@ struct Query {
         const int64_t capacity = Candidates::capacity_for(wanted);
         scores.resize(capacity);
         rows.resize(capacity);
-        scan.table = table.data();
-        scan.bias_eta = static_cast<uint16_t>(random.bits());
+        scan.lookup_table = table.data();
+        const auto bias = static_cast<uint16_t>(random.bits());
+        scan.bias_products[0] = static_cast<uint8_t>(bias);
+        scan.bias_products[1] = static_cast<uint8_t>(bias >> 8);
         const int64_t threshold =
             random.between(0, 2) ? random.between(0, random.between(0, 1) ? 45000 : 900) : INT32_MIN;
-        scan.best = {wanted, capacity, 0, static_cast<int32_t>(threshold), scores.data(), rows.data()};
+        scan.best = {.wanted = wanted,
+                     .capacity = capacity,
+                     .count = 0,
+                     .threshold = static_cast<int32_t>(threshold),
+                     .scores = scores.data(),
+                     .rows = rows.data()};
     }
 };
 
@@ -35,33 +42,34 @@ void scan_list(const Kernels& level, Record& record, Random random, Coding codin
     place_lists(random, kLists, most, rows, places);
     const int64_t n_blocks = places.back() / kBlock, pairs = (m + 1) / 2;
     const bool scaled = coding == Coding::scaled;
-    SearchJob job{};
-    job.packed.coding = coding;
-    job.packed.sections = m;
-    job.packed.block_bytes = scaled ? pairs * 64 + 96 : table_sections(job.packed) * 16;
-    job.packed.own_books = scaled && random.between(0, 1);
-    const std::vector<uint8_t> blocks = random.integers<uint8_t>(n_blocks * job.packed.block_bytes, 0, 255);
+    Lists lists{};
+    Codes codes{};
+    codes.coding = coding;
+    codes.sections = m;
+    codes.block_bytes = scaled ? pairs * 64 + 96 : table_sections(codes) * 16;
+    codes.per_list = scaled && random.between(0, 1);
+    const std::vector<uint8_t> blocks = random.integers<uint8_t>(n_blocks * codes.block_bytes, 0, 255);
     const std::vector<int8_t> steps = random.integers<int8_t>(kLists * pairs * 32, kind == 2 ? 63 : -64, 64);
     std::vector<uint32_t> allowed(n_blocks);
     for (uint32_t& bits : allowed)
         bits = random.between(0, 2) ? static_cast<uint32_t>(random.bits() & random.bits()) : 0;
-    job.packed.blocks = blocks.data();
-    job.packed.steps = steps.data();
-    job.lists.count = kLists;
-    job.lists.rows = rows.data();
-    job.lists.places = places.data();
-    job.allowed = filtered ? allowed.data() : nullptr;
+    codes.blocks = blocks.data();
+    codes.steps = steps.data();
+    lists.count = kLists;
+    lists.rows = rows.data();
+    lists.places = places.data();
+    const ScanInput input{lists, codes, filtered ? allowed.data() : nullptr};
     std::vector<Query> queries;
     queries.reserve(together);
     Scan* scans[4];
     for (int64_t q = 0; q < together; q++) {
-        queries.emplace_back(random, table_sections(job.packed), random.between(1, 60), kind);
+        queries.emplace_back(random, table_sections(codes), random.between(1, 60), kind);
         scans[q] = &queries[q].scan;
     }
     for (int64_t list = 0; list < kLists; list++) {
         const int64_t most_base = random.between(0, 1) ? 20000 : 90;  // near the threshold, rows often just reach it
         const std::vector<int32_t> bases = random.integers<int32_t>(4, -most_base, most_base);
-        level.search.scan_list[together - 1](job, list, std::min(list + 1, kLists - 1), scans, bases.data());
+        level.search.scan_list[together - 1](input, list, std::min(list + 1, kLists - 1), scans, bases.data());
     }
     for (const Query& query : queries) {
         record.add(query.scan.best.count);

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "cases.h"
+#include "search/search.h"
 
 using namespace pcpq;
 
@@ -14,14 +15,13 @@ struct Index {
     std::vector<int64_t> rows, places, ids;
     std::vector<int8_t> coarse, steps;
     std::vector<uint16_t> starts, gains;
-    std::vector<float> middle, spreads, offsets, shapes, centers, list_centers, scales, step_units, units, biases,
-        matrix;
-    std::vector<uint8_t> blocks, kept, loose_scales, loose_biases;
+    std::vector<float> mean, spreads, offsets, shapes, codewords, centroids, scales, step_units, units, biases, matrix;
+    std::vector<uint8_t> blocks, kept, unpacked_scales, unpacked_biases;
     SearchJob job{};
 
-    Index(Random& random, Coding coding, Keep keep, bool euclidean, bool own_books) {
+    Index(Random& random, Coding coding, Keep keep, bool euclidean, bool per_list) {
         add_lists(random, euclidean);
-        add_codes(random, coding, own_books);
+        add_codes(random, coding, per_list);
         const int64_t n = rows.back();
         kept = random.integers<uint8_t>(n * kDimensionsOfSearch * bytes_of(keep), 0, 255);
         for (size_t i = 3; keep == Keep::float32 && i < kept.size(); i += 4) kept[i] &= 0xbf;  // no large floats
@@ -30,9 +30,15 @@ struct Index {
         biases = random.values(Values::normal, n);
         ids.resize(n);
         std::iota(ids.begin(), ids.end(), 1000);
-        job.kept = {keep, kept.data(), units.data(), euclidean, gains.data(), biases.data(), ids.data()};
+        job.kept = {.keep = keep,
+                    .rows = kept.data(),
+                    .units = units.data(),
+                    .euclidean = euclidean,
+                    .gains = gains.data(),
+                    .biases = biases.data(),
+                    .ids = ids.data()};
         matrix = random.values(Values::normal, kDimensionsOfSearch * kDimensionsOfSearch);
-        if (random.between(0, 1)) job.turn.matrix = matrix.data();
+        if (random.between(0, 1)) job.rotation.matrix = matrix.data();
     }
 
     void add_lists(Random& random, bool exact) {
@@ -40,8 +46,8 @@ struct Index {
         place_lists(random, kLists, 90, rows, places);
         coarse = random.integers<int8_t>(groups * (d + 3) / 4 * 4 * 8, -64, 64);
         starts = random.integers<uint16_t>(groups * 16, 0, 65535);
-        middle = random.values(Values::normal, d);
-        list_centers = random.values(Values::normal, kLists * d);
+        mean = random.values(Values::normal, d);
+        centroids = random.values(Values::normal, kLists * d);
         offsets = random.values(Values::normal, kLists);
         spreads.resize(kLists);
         for (float& spread : spreads) spread = random.unit();
@@ -54,8 +60,8 @@ struct Index {
         lists.starts = starts.data();
         lists.unit = 1.0f / 128.0f;
         lists.longest_query = 127.0f;
-        lists.centers = exact ? list_centers.data() : nullptr;
-        lists.middle = middle.data();
+        lists.centroids = exact ? centroids.data() : nullptr;
+        lists.mean = mean.data();
         lists.spreads = spreads.data();
         lists.offsets = offsets.data();
         lists.largest_base = 32768.0f / 127.0f / 128.0f;  // whatever 16 bits hold
@@ -68,44 +74,44 @@ struct Index {
         lists.places = places.data();
     }
 
-    void add_codes(Random& random, Coding coding, bool own_books) {
-        const int64_t m = kDimensionsOfSearch / kSectionSize, pairs = (m + 1) / 2, books = own_books ? kLists : 1;
-        const bool loose = coding == Coding::loose;
-        Packed& packed = job.packed;
-        packed.coding = coding;
-        packed.sections = m;
-        packed.section_size = kSectionSize;
-        packed.own_books = own_books;
-        packed.columns = loose ? 40 : 16;
-        packed.scale_columns = 16;
-        packed.block_bytes = loose ? m : coding == Coding::scaled ? pairs * 64 + 96 : table_sections(packed) * 16;
-        const int64_t units_of_codes = loose ? rows.back() : places.back() / kBlock;
-        blocks = random.integers<uint8_t>(units_of_codes * packed.block_bytes, 0, 255);
-        centers = random.values(Values::normal, books * m * kSectionSize * packed.columns);
-        scales = random.values(Values::normal, books * m * 16);
-        steps = random.integers<int8_t>(books * pairs * 32, -64, 64);
-        step_units.resize(books * m);
+    void add_codes(Random& random, Coding coding, bool per_list) {
+        const int64_t m = kDimensionsOfSearch / kSectionSize, pairs = (m + 1) / 2, codebooks = per_list ? kLists : 1;
+        const bool unpacked = coding == Coding::unpacked;
+        Codes& codes = job.codes;
+        codes.coding = coding;
+        codes.sections = m;
+        codes.section_size = kSectionSize;
+        codes.per_list = per_list;
+        codes.n_codewords = unpacked ? 40 : 16;
+        codes.n_scales = 16;
+        codes.block_bytes = unpacked ? m : coding == Coding::scaled ? pairs * 64 + 96 : table_sections(codes) * 16;
+        const int64_t units_of_codes = unpacked ? rows.back() : places.back() / kBlock;
+        blocks = random.integers<uint8_t>(units_of_codes * codes.block_bytes, 0, 255);
+        codewords = random.values(Values::normal, codebooks * m * kSectionSize * codes.n_codewords);
+        scales = random.values(Values::normal, codebooks * m * 16);
+        steps = random.integers<int8_t>(codebooks * pairs * 32, -64, 64);
+        step_units.resize(codebooks * m);
         for (float& unit : step_units) unit = random.unit() / 64.0f;
-        loose_scales = random.integers<uint8_t>(rows.back() * m, 0, 20);
-        loose_biases = random.integers<uint8_t>(rows.back(), 0, 255);
-        packed.blocks = blocks.data();
-        packed.centers = centers.data();
-        packed.scales = scales.data();
-        packed.steps = steps.data();
-        packed.step_units = step_units.data();
-        packed.largest_step = 64.0f;
-        packed.reach = 100.0f;
-        packed.bias_low = -0.5f;
-        packed.bias_step = 1.0f / 256.0f;
-        packed.bias_by_length = random.between(0, 1);
-        packed.loose_scales = loose ? loose_scales.data() : nullptr;
-        packed.loose_biases = loose_biases.data();
+        unpacked_scales = random.integers<uint8_t>(rows.back() * m, 0, 20);
+        unpacked_biases = random.integers<uint8_t>(rows.back(), 0, 255);
+        codes.blocks = blocks.data();
+        codes.codewords = codewords.data();
+        codes.scales = scales.data();
+        codes.steps = steps.data();
+        codes.step_units = step_units.data();
+        codes.largest_step = 64.0f;
+        codes.reach = 100.0f;
+        codes.bias_low = -0.5f;
+        codes.bias_step = 1.0f / 256.0f;
+        codes.bias_by_length = random.between(0, 1);
+        codes.unpacked_scales = unpacked ? unpacked_scales.data() : nullptr;
+        codes.unpacked_biases = unpacked_biases.data();
     }
 };
 
 void whole_search(const Kernels&, Record& record, Random random, Coding coding, Keep keep, bool euclidean,
-                  bool own_books, int64_t n_queries) {
-    Index index(random, coding, keep, euclidean, own_books);
+                  bool per_list, int64_t n_queries) {
+    Index index(random, coding, keep, euclidean, per_list);
     const std::vector<float> queries = random.values(Values::normal, n_queries * kDimensionsOfSearch);
     std::vector<uint32_t> allowed(index.places.back() / kBlock);
     for (uint32_t& bits : allowed) bits = static_cast<uint32_t>(random.bits());
@@ -138,10 +144,10 @@ void whole_search(const Kernels&, Record& record, Random random, Coding coding, 
 }  // namespace
 
 void add_search_cases(Cases& cases) {
-    for (Coding coding : {Coding::plain, Coding::scaled, Coding::loose})
+    for (Coding coding : {Coding::plain, Coding::scaled, Coding::unpacked})
         for (Keep keep : {Keep::none, Keep::int8, Keep::int16, Keep::float16, Keep::float32})
             for (bool euclidean : {false, true})
-                for (bool own_books : {false, true})
+                for (bool per_list : {false, true})
                     for (int64_t n_queries : {1, 13})
-                        cases.add("search", whole_search, coding, keep, euclidean, own_books, n_queries);
+                        cases.add("search", whole_search, coding, keep, euclidean, per_list, n_queries);
 }

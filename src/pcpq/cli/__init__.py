@@ -1,19 +1,20 @@
 """The command line: `pcpq COMMAND`.
 
-terminal.py    what people read: tables, in colour on a terminal; what programs read: JSON
-problems.py    exceptions as one line and an exit code
-parsers.py     commands and the options that they share
-inputs.py      files of vectors, queries and ids, as options name them
+terminal.py    output: tables, in colour on a terminal, and JSON
+problems.py    exit codes, and exceptions as one line
+parsers.py     commands, and the options that they share
+inputs.py      vectors, queries, ids and attributes from the files named by options
 building.py    build
 changing.py    add, remove
 searching.py   search
-exact.py       queries and their exact answers, to measure by
+exact.py       queries with their exact answers, for measurements
 measuring.py   tune
 benching.py    bench
-looking.py     info, verify, export
+looking.py     info, verify, backup, export
 doctor.py      doctor
+demo.py        the demo
 extras.py      paper, report, demo, completion
-program.py     all of them: main
+program.py     main, and the list of all commands
 """
 
 from pcpq.cli.program import main

@@ -1,4 +1,4 @@
-"""`pcpq bench`."""
+"""The command `pcpq bench`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import numpy as np
 
 from pcpq.cli.measuring import TARGETS, add_exam, curve_of, queries_of
 from pcpq.cli.parsers import Commands, add_index, add_input, add_json, add_threads
-from pcpq.cli.terminal import print_table, tell
+from pcpq.cli.terminal import print_result, print_table
 from pcpq.index import Index, state_of
 from pcpq.util.progress import Progress, progress_bar
 
-# A speed is the best of several runs, for so many seconds in all and so often at least.
+# A speed is the best of several runs: at least RUNS runs, and at least SECONDS seconds in total.
 SECONDS, RUNS = 0.4, 3
 
 
 def add_bench(commands: Commands) -> None:
-    """`pcpq bench INDEX [QUERIES]`."""
+    """Add the command `pcpq bench INDEX [QUERIES]`."""
     parser = commands.add(
         "bench",
         bench,
@@ -51,7 +51,7 @@ def add_bench(commands: Commands) -> None:
 
 
 def bench(options: argparse.Namespace) -> None:
-    """Exact answers first, then searches, on one thread and on all."""
+    """Compute exact answers, then measure searches on one thread and on all threads."""
     import pcpq
     from pcpq.cli.exact import MOST_RESULTS, make_exam
     from pcpq.io.formats import read_vectors
@@ -66,7 +66,7 @@ def bench(options: argparse.Namespace) -> None:
         progress_bar(len(options.targets) + 1) as bar,
         warnings.catch_warnings(),
     ):
-        warnings.simplefilter("ignore", UserWarning)  # that a target is out of reach: the table says so
+        warnings.simplefilter("ignore", UserWarning)  # a target that cannot be reached: shown in the table
         if len(index) < 2:
             raise ValueError(f"{options.index} has {len(index)} vectors; at least 2 are needed")
         if not 1 <= options.k <= min(MOST_RESULTS, len(index) - 1):
@@ -76,34 +76,34 @@ def bench(options: argparse.Namespace) -> None:
         bar.advance(1)
         for target in options.targets:
             rows.append(measured(index, exam, options.k, target, threads, bar))
-        each = sum(index.stats()["bytes_per_vector"].values())
+        bytes_per_vector = sum(index.stats()["bytes_per_vector"].values())
     found = {
         "index": options.index,
         "k": options.k,
         "queries": len(exam.queries),
         "measured": exam.kind,
-        "bytes_per_vector": each,
+        "bytes_per_vector": bytes_per_vector,
         "rows": rows,
     }
-    tell(options.json, found, lambda: print_bench(found, threads))
+    print_result(options.json, found, lambda: print_bench(found, threads))
 
 
 def measured(
     index: Index, exam: Any, k: int, target: float, threads: list[int], bar: Progress
 ) -> dict[str, Any]:
-    """One target: what is found, and how fast."""
+    """Return recall, settings and speed of searches with one target recall."""
     bar.say(f"target {target:g}")
-    with_own = bool((exam.own >= 0).any())
+    has_own = bool((exam.own >= 0).any())
 
     def search(count: int) -> Any:
-        return index.search(exam.queries, k + with_own, target_recall=target, threads=count).ids
+        return index.search(exam.queries, k + has_own, target_recall=target, threads=count).ids
 
     ids = as_numbers(index, search(threads[-1]))
-    if with_own:  # one more was asked for, and the query itself, or else the last, goes
+    if has_own:  # drop the query itself, or the last result if it was not found
         order = np.argsort(ids == exam.own[:, None], axis=1, kind="stable")[:, :k]
         ids = np.take_along_axis(ids, order, axis=1)
     curve = curve_of(index)
-    choice = None if curve is None else curve.choose(k + with_own, target)
+    choice = None if curve is None else curve.choose(k + has_own, target)
     speeds = {count: len(exam.queries) / best_seconds(partial(search, count)) for count in threads}
     bar.advance(1)
     return {
@@ -116,7 +116,7 @@ def measured(
 
 
 def best_seconds(work: Callable[[], Any]) -> float:
-    """Of several runs: others on the machine make it slower, never faster."""
+    """Return the shortest time of several runs, because other load on the machine only makes runs slower."""
     times: list[float] = []
     while len(times) < RUNS or sum(times) < SECONDS:
         start = time.perf_counter()
@@ -126,7 +126,7 @@ def best_seconds(work: Callable[[], Any]) -> float:
 
 
 def print_bench(found: dict[str, Any], threads: list[int]) -> None:
-    """As a table."""
+    """Print the measurements as a table."""
     names = [f"queries/s, {count} thread{'s' * (count > 1)}" for count in threads]
     rows = [
         (
@@ -146,7 +146,7 @@ def print_bench(found: dict[str, Any], threads: list[int]) -> None:
 
 
 def as_numbers(index: Index, ids: Any) -> Any:
-    """Numbers that searches have for ids."""
+    """Return the internal numbers of ids."""
     from pcpq.tuning.measure import given_answers
 
     return given_answers(state_of(index).snapshot, ids).ids

@@ -1,4 +1,4 @@
-"""`pcpq build`."""
+"""The command `pcpq build`."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from pcpq.cli.parsers import Commands, add_attributes, add_index, add_input, add_json, add_threads
-from pcpq.cli.terminal import tell
+from pcpq.cli.terminal import print_result
 from pcpq.config import CODEBOOKS, KEEPS, METRICS, ROTATIONS
 from pcpq.index import state_of
 from pcpq.util.progress import Progress, progress_bar
 
 NONE = "none"
-FLOAT = 4  # bytes
+FLOAT = 4  # bytes of a float32
 
 
 def add_build(commands: Commands) -> None:
-    """`pcpq build FILE INDEX`."""
+    """Add the command `pcpq build FILE INDEX`."""
     parser = commands.add(
         "build",
         build,
@@ -83,7 +83,7 @@ def add_build(commands: Commands) -> None:
 
 
 def build(options: argparse.Namespace) -> None:
-    """Read, learn, add, write."""
+    """Read vectors, build an index and save it."""
     import pcpq
     from pcpq.cli.inputs import attributes_in, plain_queries, vectors_in
 
@@ -119,9 +119,9 @@ def build(options: argparse.Namespace) -> None:
 
 
 def build_on_ray(options: argparse.Namespace, place: Path) -> None:
-    """The same by all nodes of a cluster; one bar shows what they do together."""
+    """Build an index on all nodes of a Ray cluster, with one progress bar for all."""
     from pcpq.cli.inputs import plain_queries
-    from pcpq.integrations.ray import build as build_there
+    from pcpq.integrations.ray import build as ray_build
     from pcpq.integrations.ray.terminal import connected
 
     if options.metric is None:
@@ -133,7 +133,7 @@ def build_on_ray(options: argparse.Namespace, place: Path) -> None:
         queries = None if options.queries is None else plain_queries(options.queries)
         with connected(options.ray):
             bar.say("learning from a sample")
-            index = build_there(
+            index = ray_build(
                 options.file,
                 place,
                 metric=options.metric,
@@ -150,11 +150,11 @@ def build_on_ray(options: argparse.Namespace, place: Path) -> None:
 
 
 def report(options: argparse.Namespace, metric: str, index: Any, seconds: float) -> None:
-    """What was built."""
+    """Print what was built."""
     from pcpq.search.recall_curve import USUAL_TARGET
 
     stats = index.stats()
-    each = sum(stats["bytes_per_vector"].values())
+    bytes_per_vector = sum(stats["bytes_per_vector"].values())
     chosen = stats.get("chosen")
     found = {
         "index": options.index,
@@ -167,8 +167,8 @@ def report(options: argparse.Namespace, metric: str, index: Any, seconds: float)
     def show() -> None:
         print(
             f"{options.index}: {stats['vectors']:,} vectors of {stats['dimensions']} dimensions in "
-            f"{stats['lists']:,} lists, {each:.1f} bytes per vector instead of {FLOAT * stats['dimensions']}, "
-            f"{seconds:.1f} s"
+            f"{stats['lists']:,} lists, {bytes_per_vector:.1f} bytes per vector instead of "
+            f"{FLOAT * stats['dimensions']}, {seconds:.1f} s"
         )
         if chosen:
             print(chosen)
@@ -176,11 +176,11 @@ def report(options: argparse.Namespace, metric: str, index: Any, seconds: float)
         if curve is not None and (best := curve.choose(10, 1.0).recall) < USUAL_TARGET:
             print(f"with codes of this size, the recall of a search for 10 is at most about {best:.2f}")
 
-    tell(options.json, found, show)
+    print_result(options.json, found, show)
 
 
 def chosen_settings(options: argparse.Namespace) -> dict[str, Any]:
-    """Settings of the index that were given; pcpq.build knows the others."""
+    """Return the settings of the index that were given as options; pcpq.build has defaults for the others."""
     given = {
         "bytes_per_vector": options.bytes_per_vector,
         "n_lists": options.lists,
@@ -192,7 +192,7 @@ def chosen_settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def check_place(place: Path, force: bool) -> None:
-    """An error before the work if the index cannot be written after it."""
+    """Raise an error if the index could not be written at the end of the build."""
     from pcpq.store.manifest import MANIFEST, is_ours
 
     if place.exists() and not place.is_dir():
@@ -201,23 +201,23 @@ def check_place(place: Path, force: bool) -> None:
         if not force:
             raise FileExistsError(f"{place} exists already: --force replaces it, pcpq add adds to it")
     elif place.is_dir():
-        strangers = [path.name for path in place.iterdir() if not is_ours(path.name)]
-        if strangers:
-            raise FileExistsError(f"{place} is not an index: it contains {strangers[0]}")
-    there = next(folder for folder in (place, *place.absolute().parents) if folder.exists())
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise PermissionError(f"{there} cannot be written to")
+        others = [path.name for path in place.iterdir() if not is_ours(path.name)]
+        if others:
+            raise FileExistsError(f"{place} is not an index: it contains {others[0]}")
+    existing = next(folder for folder in (place, *place.absolute().parents) if folder.exists())
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise PermissionError(f"{existing} cannot be written to")
 
 
 def counter(bar: Progress, rows: int | None, what: str, then: str) -> Callable[[int, int | None], None]:
-    """What shows on a bar how many vectors are done; then something else is."""
-    begun = False
+    """Return a progress callback that shows the number of vectors on a bar, and names the step after them."""
+    started = False
 
     def count(done: int, total: int | None) -> None:
-        nonlocal begun
-        if not begun:
+        nonlocal started
+        if not started:
             bar.say(what)
-            begun = True
+            started = True
         total = rows if total is None else total
         bar.reach(done, total)
         if done == total:

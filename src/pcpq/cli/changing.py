@@ -1,4 +1,4 @@
-"""`pcpq add`, `pcpq remove`."""
+"""The commands `pcpq add` and `pcpq remove`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 from pcpq.cli.building import counter
 from pcpq.cli.parsers import Commands, add_attributes, add_index, add_input, add_json, add_threads
-from pcpq.cli.terminal import tell
+from pcpq.cli.terminal import print_result
 from pcpq.index import state_of
 from pcpq.util.progress import progress_bar
 
 
 def add_add(commands: Commands) -> None:
-    """`pcpq add INDEX FILE`."""
+    """Add the command `pcpq add INDEX FILE`."""
     parser = commands.add(
         "add",
         add,
@@ -33,7 +33,7 @@ def add_add(commands: Commands) -> None:
 
 
 def add(options: argparse.Namespace) -> None:
-    """Open, add, commit."""
+    """Add the vectors of a file to an index and commit."""
     import pcpq
     from pcpq.cli.inputs import attributes_in, vectors_in
 
@@ -51,18 +51,18 @@ def add(options: argparse.Namespace) -> None:
                 threads=options.threads,
                 progress=counter(bar, file.rows, "adding vectors", "writing"),
             )
-        except ValueError as error:  # in the words of this command
+        except ValueError as error:  # name the option instead of the method
             raise ValueError(str(error).replace("upsert replaces it", "--replace replaces it")) from error
         index.commit()
         after = len(index)
     replaced = before + len(done) - after
     found = {"index": options.index, "added": after - before, "replaced": replaced, "vectors": after}
-    words = f"{after - before:,} added" + (f", {replaced:,} replaced" if options.replace else "")
-    tell(options.json, found, lambda: print(f"{options.index}: {words}, {after:,} vectors now"))
+    summary = f"{after - before:,} added" + (f", {replaced:,} replaced" if options.replace else "")
+    print_result(options.json, found, lambda: print(f"{options.index}: {summary}, {after:,} vectors now"))
 
 
 def known_attributes(index: Any, file: Any) -> str | None:
-    """Attributes that the index has and the file too: they come along unless others are named."""
+    """Return the names of attributes that both the index and the file have, the default of --attributes."""
     from pcpq.cli.inputs import columns_of
     from pcpq.io.formats.files import parsing
 
@@ -71,12 +71,12 @@ def known_attributes(index: Any, file: Any) -> str | None:
     if not tables:
         return None
     with parsing(file.path):
-        there = columns_of(file)
-    return ",".join(name for name in tables[0].column_names if name in there) or None
+        columns = columns_of(file)
+    return ",".join(name for name in tables[0].column_names if name in columns) or None
 
 
 def add_remove(commands: Commands) -> None:
-    """`pcpq remove INDEX [FILE]`."""
+    """Add the command `pcpq remove INDEX [FILE]`."""
     parser = commands.add(
         "remove",
         remove,
@@ -99,7 +99,7 @@ def add_remove(commands: Commands) -> None:
 
 
 def remove(options: argparse.Namespace) -> None:
-    """Open, remove, commit."""
+    """Remove vectors from an index by their ids and commit."""
     import pcpq
     from pcpq.cli.inputs import as_ids_of, ids_in
 
@@ -113,7 +113,7 @@ def remove(options: argparse.Namespace) -> None:
             index.commit()
         left = len(index)
     found = {"index": options.index, "asked": len(ids), "removed": removed, "vectors": left}
-    tell(
+    print_result(
         options.json,
         found,
         lambda: print(f"{options.index}: {removed:,} of {len(ids):,} ids removed, {left:,} vectors now"),

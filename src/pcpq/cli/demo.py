@@ -1,4 +1,4 @@
-"""The main job on real word vectors: `pcpq demo [WORD ...]`, or `make demo`."""
+"""Build and search an index of real word vectors: `pcpq demo [WORD ...]`, or `make demo`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq import Index, build
-from pcpq.cli.terminal import print_table, stop_writing, tell
+from pcpq.cli.terminal import print_result, print_table, stop_writing
 from pcpq.datasets import load_words
 from pcpq.io.arrays import Float32Array
 from pcpq.util.progress import progress_bar
@@ -25,7 +25,7 @@ Rows = NDArray[np.intp]
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Show it."""
+    """Run the demo as a program."""
     parser = argparse.ArgumentParser(
         prog="pcpq demo", description="Neighbours of words, from compressed vectors."
     )
@@ -35,12 +35,12 @@ def main(arguments: list[str] | None = None) -> None:
         sys.stdout.flush()
     except ValueError as error:
         parser.error(str(error))
-    except BrokenPipeError:  # who reads has read enough
+    except BrokenPipeError:  # the reader closed the pipe
         stop_writing()
 
 
 def add_words(parser: argparse.ArgumentParser) -> None:
-    """WORD ..."""
+    """Add the arguments WORD ... to a parser."""
     parser.add_argument(
         "words",
         nargs="*",
@@ -50,12 +50,12 @@ def add_words(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def show(asked: list[str], as_json: bool) -> None:
-    """Index 20,000 words, show neighbours, and say how well and how fast they are found."""
+def show(chosen: list[str], as_json: bool) -> None:
+    """Index 20,000 words; print neighbours of some words, and recall, speed and size."""
     vectors, words = load_words()
     number = {word: i for i, word in enumerate(words)}
-    asked = [word if word in number else word.lower() for word in asked]
-    unknown = [word for word in asked if word not in number]
+    chosen = [word if word in number else word.lower() for word in chosen]
+    unknown = [word for word in chosen if word not in number]
     if unknown:
         raise ValueError(f"not among the {len(words):,} words: {', '.join(unknown)}")
     with progress_bar(None) as bar:
@@ -63,10 +63,10 @@ def show(asked: list[str], as_json: bool) -> None:
         start = time.perf_counter()
         index = build(vectors, metric="cosine")
         seconds = time.perf_counter() - start
-    nearest = index.search(vectors[[number[word] for word in asked]], k=NEIGHBOURS + 1).ids
+    nearest = index.search(vectors[[number[word] for word in chosen]], k=NEIGHBOURS + 1).ids
     neighbours = {
         word: [words[i] for i in found if words[i] != word][:NEIGHBOURS]
-        for word, found in zip(asked, nearest, strict=True)
+        for word, found in zip(chosen, nearest, strict=True)
     }
     if not as_json:
         print(f"{len(words):,} words, {vectors.shape[1]} dimensions, indexed in {seconds:.1f} s\n", flush=True)
@@ -78,19 +78,19 @@ def show(asked: list[str], as_json: bool) -> None:
         bar.say("measuring")
         rows = measure(vectors, index)
     found = {"words": len(words), "seconds": seconds, "neighbours": neighbours, "measured": rows}
-    tell(as_json, found, lambda: show_measured(rows))
+    print_result(as_json, found, lambda: show_measured(rows))
 
 
 def measure(vectors: Float32Array, index: Index) -> list[dict[str, Any]]:
-    """Recall, speed and bytes: of the index, of codes alone, of plain vectors."""
-    asked = np.random.default_rng(0).permutation(len(vectors))[:N_QUERIES]
+    """Return recall, speed and bytes per vector of the index, of codes alone, and of float32 vectors."""
+    query_rows = np.random.default_rng(0).permutation(len(vectors))[:N_QUERIES]
     start = time.perf_counter()
-    exact = brute_force(vectors, asked)
-    speed = len(asked) / (time.perf_counter() - start)
+    exact = brute_force(vectors, query_rows)
+    speed = len(query_rows) / (time.perf_counter() - start)
     codes = build(vectors, metric="cosine", keep=None)
     return [
-        measured("codes, reranked with int16 vectors", index, vectors, asked, exact),
-        measured("codes only, all lists", codes, vectors, asked, exact, probes=1 << 20),
+        measured("codes, reranked with int16 vectors", index, vectors, query_rows, exact),
+        measured("codes only, all lists", codes, vectors, query_rows, exact, probes=1 << 20),
         {
             "what": "float32, NumPy",
             "recall": 1.0,
@@ -100,23 +100,23 @@ def measure(vectors: Float32Array, index: Index) -> list[dict[str, Any]]:
     ]
 
 
-def brute_force(vectors: Float32Array, asked: Rows) -> Rows:
-    """(n, K) rows of the largest cosine, but for the one that was asked for."""
-    scores = vectors[asked] @ (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).T
-    scores[np.arange(len(asked)), asked] = -np.inf
+def brute_force(vectors: Float32Array, query_rows: Rows) -> Rows:
+    """Return the (n, K) rows of the largest cosine, without the query itself."""
+    scores = vectors[query_rows] @ (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).T
+    scores[np.arange(len(query_rows)), query_rows] = -np.inf
     return np.argpartition(-scores, K, axis=1)[:, :K]
 
 
 def measured(
-    what: str, index: Index, vectors: Float32Array, asked: Rows, exact: Rows, probes: int | None = None
+    what: str, index: Index, vectors: Float32Array, query_rows: Rows, exact: Rows, probes: int | None = None
 ) -> dict[str, Any]:
-    """One way to search. A word is no neighbour of its own: it is found, and does not count."""
-    queries = vectors[asked]
-    index.search(queries, k=K + 1, probes=probes)  # what is made once is made
+    """Return recall, speed and bytes per vector of one index; a word is not counted as its own neighbour."""
+    queries = vectors[query_rows]
+    index.search(queries, k=K + 1, probes=probes)  # the first search also computes lazy attributes
     start = time.perf_counter()
     found = index.search(queries, k=K + 1, probes=probes).ids
     seconds = time.perf_counter() - start
-    others = [ids[ids != own][:K] for ids, own in zip(found, asked, strict=True)]
+    others = [ids[ids != row][:K] for ids, row in zip(found, query_rows, strict=True)]
     recall = np.mean([len(np.intersect1d(a, b)) / K for a, b in zip(others, exact, strict=True)])
     return {
         "what": what,
@@ -127,7 +127,7 @@ def measured(
 
 
 def show_measured(rows: list[dict[str, Any]]) -> None:
-    """As a table."""
+    """Print the measurements as a table."""
     plain = rows[-1]["bytes_per_vector"]
     print_table(
         ("", f"recall {K}@{K}", "queries per second", "bytes per vector", "share of float32"),

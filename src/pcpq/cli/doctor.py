@@ -1,4 +1,4 @@
-"""`pcpq doctor`: what this machine has, and whether pcpq works on it."""
+"""The command `pcpq doctor`: shows the installation and tests that pcpq works."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ import numpy as np
 
 from pcpq.cli.parsers import Commands, add_json
 from pcpq.cli.problems import EXTRAS, Wrong, how_to_get
-from pcpq.cli.terminal import print_facts, print_table, tell
+from pcpq.cli.terminal import print_facts, print_result, print_table
 from pcpq.io.arrays import Float32Array
 
 ROWS, DIMENSIONS, N_QUERIES, K = 4000, 24, 50, 10
-# What searches with usual settings must find of made-up vectors, which is what they aim at less chance.
+# Smallest recall of searches with default settings on random vectors: their target less a margin for chance.
 LEAST_RECALL = 0.9
 
 
 class Check(NamedTuple):
-    """One thing that was tried."""
+    """The result of one test."""
 
     name: str
     ok: bool
@@ -33,7 +33,7 @@ class Check(NamedTuple):
 
 
 def add_doctor(commands: Commands) -> None:
-    """`pcpq doctor`."""
+    """Add the command `pcpq doctor`."""
     parser = commands.add(
         "doctor",
         doctor,
@@ -46,7 +46,7 @@ def add_doctor(commands: Commands) -> None:
 
 
 def doctor(options: argparse.Namespace) -> None:
-    """Look, test, say."""
+    """Print facts about the machine and its packages, and run the self-test."""
     start = time.perf_counter()
     about, packages, checks = machine(), optional_packages(), list(self_test())
     seconds = time.perf_counter() - start
@@ -70,14 +70,14 @@ def doctor(options: argparse.Namespace) -> None:
         if ok:
             print(f"\nall tests passed ({seconds:.1f} s)")
 
-    tell(options.json, found, show)
+    print_result(options.json, found, show)
     if not ok:
         wrong = next(check for check in checks if not check.ok)
         raise Wrong(f"self-test: {wrong.name}: {wrong.detail}")
 
 
 def machine() -> dict[str, Any]:
-    """Processor and versions."""
+    """Return the processor, the operating system and versions."""
     import pcpq
     from pcpq import _core
     from pcpq.experiments.environment import processor
@@ -97,17 +97,17 @@ def machine() -> dict[str, Any]:
 
 
 def shown(value: Any) -> str:
-    """A fact for people."""
+    """Return a fact as text."""
     return ", ".join(value) if isinstance(value, list) else str(value)
 
 
 def optional_packages() -> dict[str, str | None]:
-    """What is there of the packages that pcpq does without."""
+    """Return the versions of optional packages, None for those that are not installed."""
     return {package: version_of(package) for package in EXTRAS}
 
 
 def version_of(package: str) -> str | None:
-    """None if it is not there."""
+    """Return the version of a package, or None if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -115,12 +115,12 @@ def version_of(package: str) -> str | None:
 
 
 def self_test() -> Iterator[Check]:
-    """The main job, small, with every instruction set."""
+    """Yield the checks of building, searching and storing a small index with every instruction set."""
     from pcpq import _core
 
     generator = np.random.default_rng(0)
-    middles = generator.normal(size=(40, DIMENSIONS))
-    rows = middles[generator.integers(40, size=ROWS)] + 0.5 * generator.normal(size=(ROWS, DIMENSIONS))
+    means = generator.normal(size=(40, DIMENSIONS))
+    rows = means[generator.integers(40, size=ROWS)] + 0.5 * generator.normal(size=(ROWS, DIMENSIONS))
     vectors = rows.astype(np.float32)
     queries = vectors[:N_QUERIES] + np.float32(0.1)
     before = _core.simd_level()
@@ -138,7 +138,7 @@ def self_test() -> Iterator[Check]:
 def tests_of(
     level: str, vectors: Float32Array, queries: Float32Array, answers: dict[str, Any]
 ) -> Iterator[Check]:
-    """With one instruction set; leaves its answers."""
+    """Yield the checks with one instruction set, and store its results in `answers`."""
     import pcpq
 
     exact = exact_scores(vectors, queries)
@@ -165,6 +165,6 @@ def tests_of(
 
 
 def exact_scores(vectors: Float32Array, queries: Float32Array) -> Any:
-    """(n, K) the largest inner products, by NumPy."""
+    """Return the (n, K) largest inner products, computed by NumPy."""
     products = queries.astype(np.float64) @ vectors.T.astype(np.float64)
     return -np.sort(-products, axis=1)[:, :K]

@@ -1,4 +1,4 @@
-"""Files as options name them: vectors, queries, ids, attributes."""
+"""Vectors, queries, ids and attributes from the files that are named by options."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pcpq.io.formats import VectorFile, format_of, read_vectors
 from pcpq.io.formats.files import parsing
 
 STDIN = "-"
-# Formats whose files may be all about ids; of the others, what is no array is a list of them.
+# Suffixes of vector files with ids; any other file except .npy is read as text, one id per line.
 WITH_IDS = (".parquet", ".arrow", ".feather", ".ipc", ".jsonl", ".ndjson", ".npz", ".vec", ".glove")
 ROWS_AT_ONCE = 1 << 16
 
 
 def vectors_in(options: argparse.Namespace, path: str) -> VectorFile:
-    """A file of vectors, read as options say."""
+    """Open a file of vectors as specified by the options."""
     return read_vectors(
         path,
         format=options.input_format,
@@ -36,7 +36,10 @@ def vectors_in(options: argparse.Namespace, path: str) -> VectorFile:
 
 @contextmanager
 def queries_in(options: argparse.Namespace, path: str) -> Iterator[VectorFile]:
-    """A file of queries, or standard input: JSONL unless options say otherwise. Others are read twice."""
+    """Open a file of queries, or standard input, which is JSONL unless --input-format is given.
+
+    Standard input is copied to a temporary file, because vector files are read more than once.
+    """
     if path != STDIN:
         settings = argparse.Namespace(**vars(options))
         settings.part = settings.part or usual_part(path, settings.input_format)
@@ -56,32 +59,32 @@ def queries_in(options: argparse.Namespace, path: str) -> Iterator[VectorFile]:
 
 
 def usual_part(path: str, format: str | None) -> str | None:
-    """Where files of ann-benchmarks have their queries."""
+    """Return the dataset that contains queries in HDF5 files of ann-benchmarks; None for other formats."""
     return "test" if format_of(path, format) == "hdf5" else None
 
 
 def plain_queries(path: str) -> Any:
-    """(n, d) queries of a file that no other options are about."""
+    """Return the (n, d) queries of a file that has no format options."""
     return read_vectors(path, part=usual_part(path, None)).array()
 
 
 def attributes_in(file: VectorFile, names: str | None) -> dict[str, Any] | None:
-    """Columns by name."""
+    """Return the columns of attributes by name; None if no names are given."""
     if names is None:
         return None
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     with parsing(file.path):
-        there = columns_of(file)
-        missing = [name for name in wanted if name not in there]
+        columns = columns_of(file)
+        missing = [name for name in wanted if name not in columns]
         if not missing and file.format == "jsonl":
             return fields_in(file, wanted)
         if not missing:
             return {name: column_in(file, name) for name in wanted}
-    raise ValueError(f"{file.path}: has no column {missing[0]!r}; it has {', '.join(there) or 'none'}")
+    raise ValueError(f"{file.path}: has no column {missing[0]!r}; it has {', '.join(columns) or 'none'}")
 
 
 def columns_of(file: VectorFile) -> list[str]:
-    """What columns there are; of JSONL, the fields of the first line."""
+    """Return the names of the columns of a file; of JSONL, the fields of the first line."""
     from pcpq.io.formats.columns import look
     from pcpq.io.formats.jsonl import objects
 
@@ -93,7 +96,7 @@ def columns_of(file: VectorFile) -> list[str]:
 
 
 def column_in(file: VectorFile, name: str) -> Any:
-    """One column of parquet or Arrow."""
+    """Return one column of a parquet or Arrow file."""
     import pyarrow
 
     from pcpq.io.formats.columns import parts_of
@@ -102,7 +105,7 @@ def column_in(file: VectorFile, name: str) -> Any:
 
 
 def fields_in(file: VectorFile, names: list[str]) -> dict[str, Any]:
-    """Fields of all lines, null where a line has none."""
+    """Return fields of all lines of a JSONL file; None where a line lacks a field."""
     from pcpq.io.formats.jsonl import objects
 
     columns: dict[str, Any] = {name: [] for name in names}
@@ -113,7 +116,7 @@ def fields_in(file: VectorFile, names: list[str]) -> dict[str, Any]:
 
 
 def ids_in(options: argparse.Namespace, path: str) -> Any:
-    """Ids of a file: of its vectors, an array of numbers, or one a line."""
+    """Return the ids in a file: ids of a vector file, a .npy array, or a text file with one id per line."""
     if path == STDIN:
         return sys.stdin.read().splitlines()
     if path.lower().endswith(".npy"):
@@ -125,17 +128,17 @@ def ids_in(options: argparse.Namespace, path: str) -> Any:
     if options.id_column is not None or path.lower().removesuffix(".gz").endswith(WITH_IDS):
         ids = read_vectors(path, id_column=options.id_column).ids()
         if ids is None:
-            raise ValueError(f"{path}: has no ids; say where they are: --id-column NAME")
+            raise ValueError(f"{path}: has no ids; give --id-column NAME")
         return ids
     return Path(path).read_text(encoding="utf-8").splitlines()
 
 
 def as_ids_of(index: Index, given: Any) -> Any:
-    """Ids as the index has them: what was typed is text, whatever was meant."""
+    """Return ids, given as text or numbers, as the type of ids that the index has."""
     if state_of(index).kind == "str":
-        return [str(one) for one in given]
+        return [str(value) for value in given]
     try:
-        return np.array([int(one) for one in given], np.int64)
+        return np.array([int(value) for value in given], np.int64)
     except (ValueError, OverflowError) as error:
-        wrong = next(one for one in given if not str(one).lstrip("-").isdigit())
+        wrong = next(value for value in given if not str(value).lstrip("-").isdigit())
         raise ValueError(f"ids of the index are whole numbers, not {wrong!r}") from error

@@ -1,4 +1,4 @@
-"""`pcpq info`, `pcpq verify`, `pcpq export`."""
+"""The commands `pcpq info`, `pcpq verify`, `pcpq backup` and `pcpq export`."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import numpy as np
 from pcpq.cli.measuring import choices, curve_of, print_choices
 from pcpq.cli.parsers import Commands, add_index, add_json
 from pcpq.cli.problems import Wrong
-from pcpq.cli.terminal import print_facts, print_table, size, tell
+from pcpq.cli.terminal import print_facts, print_result, print_table, size
 from pcpq.index import state_of
 from pcpq.io.arrays import Float32Array
 from pcpq.util.batches import slices
 from pcpq.util.progress import progress_bar
 
-FLOAT = 4  # bytes
-# Numbers that are read at once; where vectors are decoded, all codes are unpacked each time.
+FLOAT = 4  # bytes of a float32
+# Values that are read in one step: kept vectors, and decoded ones, for which each step unpacks all codes.
 NUMBERS_AT_ONCE, NUMBERS_DECODED = 1 << 21, 1 << 26
 
 
 def add_info(commands: Commands) -> None:
-    """`pcpq info INDEX`."""
+    """Add the command `pcpq info INDEX`."""
     parser = commands.add(
         "info",
         info,
@@ -36,7 +36,7 @@ def add_info(commands: Commands) -> None:
 
 
 def info(options: argparse.Namespace) -> None:
-    """Everything that there is to know without a search."""
+    """Print statistics, settings and the recall curve of an index."""
     import pcpq
 
     with pcpq.open(options.index) as index:
@@ -54,7 +54,7 @@ def info(options: argparse.Namespace) -> None:
 
     def show() -> None:
         parts = stats["bytes_per_vector"]
-        each, plain = sum(parts.values()), FLOAT * stats["dimensions"]
+        total, uncompressed = sum(parts.values()), FLOAT * stats["dimensions"]
         facts = {
             "vectors": f"{stats['vectors']:,}" + (f", {stats['removed']:,} removed" * (stats["removed"] > 0)),
             "dimensions": f"{stats['dimensions']:,}",
@@ -75,17 +75,17 @@ def info(options: argparse.Namespace) -> None:
         print_facts(facts, title=options.index)
         print()
         rows = [(name, f"{part:.1f}") for name, part in parts.items() if part]
-        rows += [("total", f"{each:.1f}"), ("as float32", f"{plain:.1f}")]
+        rows += [("total", f"{total:.1f}"), ("as float32", f"{uncompressed:.1f}")]
         print_table(("part", "bytes per vector"), rows)
         if curve is not None:
             print()
             print_choices(curve, 10)
 
-    tell(options.json, found, show)
+    print_result(options.json, found, show)
 
 
 def add_verify(commands: Commands) -> None:
-    """`pcpq verify INDEX`."""
+    """Add the command `pcpq verify INDEX`."""
     parser = commands.add(
         "verify",
         verify,
@@ -98,7 +98,7 @@ def add_verify(commands: Commands) -> None:
 
 
 def verify(options: argparse.Namespace) -> None:
-    """Read it all."""
+    """Check the checksums of all files of an index."""
     import pcpq
 
     try:
@@ -106,12 +106,12 @@ def verify(options: argparse.Namespace) -> None:
             index.verify()
             count = len(index)
     except pcpq.FormatError as error:
-        if not Path(options.index).is_dir():  # nothing that could be damaged
+        if not Path(options.index).is_dir():  # no index that could be damaged
             raise
         if options.json:
-            tell(True, {"index": options.index, "ok": False, "problem": str(error)}, lambda: None)
+            print_result(True, {"index": options.index, "ok": False, "problem": str(error)}, lambda: None)
         raise Wrong(str(error)) from error
-    tell(
+    print_result(
         options.json,
         {"index": options.index, "ok": True, "vectors": count},
         lambda: print(f"{options.index}: {count:,} vectors, no damage found"),
@@ -119,7 +119,7 @@ def verify(options: argparse.Namespace) -> None:
 
 
 def add_backup(commands: Commands) -> None:
-    """`pcpq backup INDEX OUT`."""
+    """Add the command `pcpq backup INDEX OUT`."""
     parser = commands.add(
         "backup",
         backup,
@@ -135,18 +135,18 @@ def add_backup(commands: Commands) -> None:
 
 
 def backup(options: argparse.Namespace) -> None:
-    """Of the newest generation."""
+    """Copy the newest generation of an index."""
     import pcpq
 
     with pcpq.open(options.index) as index:
         index.backup(options.out, copy=options.copy)
         count = len(index)
     found = {"index": options.index, "out": options.out, "vectors": count}
-    tell(options.json, found, lambda: print(f"{options.out}: {count:,} vectors"))
+    print_result(options.json, found, lambda: print(f"{options.out}: {count:,} vectors"))
 
 
 def add_export(commands: Commands) -> None:
-    """`pcpq export INDEX OUT`."""
+    """Add the command `pcpq export INDEX OUT`."""
     parser = commands.add(
         "export",
         export,
@@ -165,7 +165,7 @@ def add_export(commands: Commands) -> None:
 
 
 def export(options: argparse.Namespace) -> None:
-    """In the order of ids."""
+    """Write the vectors of an index to a file, in the order of ids."""
     import pcpq
     from pcpq.io.formats import format_of, write_vectors
     from pcpq.io.formats.writing import WITH_IDS
@@ -180,18 +180,18 @@ def export(options: argparse.Namespace) -> None:
         numbers = np.concatenate([np.empty(0, np.int64), *parts])
         order = np.argsort(numbers)
         numbers = numbers[order]
-        ids = snapshot.words(numbers).tolist() if snapshot.of_words else numbers
-        counted = not snapshot.of_words and bool((numbers == np.arange(len(numbers))).all())
+        ids = snapshot.strings(numbers).tolist() if snapshot.has_string_ids else numbers
+        consecutive = not snapshot.has_string_ids and bool((numbers == np.arange(len(numbers))).all())
         with_ids = format in WITH_IDS
         batches = vectors_in_order(snapshot, order, bar)
         count = write_vectors(options.out, batches, ids if with_ids else None, format=options.format)
     found = {"out": options.out, "format": format, "vectors": count, "with_ids": with_ids}
-    lost = "" if with_ids or counted else f", without ids: {format} files cannot contain them"
-    tell(options.json, found, lambda: print(f"{options.out}: {count:,} vectors{lost}"))
+    note = "" if with_ids or consecutive else f", without ids: {format} files cannot contain them"
+    print_result(options.json, found, lambda: print(f"{options.out}: {count:,} vectors{note}"))
 
 
 def vectors_in_order(snapshot: Any, order: Any, bar: Any) -> Iterator[Float32Array]:
-    """(n_i, d) vectors of a snapshot, some at a time."""
+    """Yield the vectors of a snapshot in the given order, as (n_i, d) batches."""
     from pcpq.store.refit import LiveVectors
 
     vectors = LiveVectors(snapshot)

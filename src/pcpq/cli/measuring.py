@@ -1,4 +1,4 @@
-"""`pcpq tune`, and what commands that measure share."""
+"""The command `pcpq tune`, and functions shared by commands that measure recall."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from pcpq.cli.parsers import Commands, Parser, add_index, add_input, add_json, add_threads
-from pcpq.cli.terminal import print_table, tell
+from pcpq.cli.terminal import print_result, print_table
 from pcpq.index import Index, state_of
 from pcpq.search.recall_curve import RecallCurve
 from pcpq.util.progress import progress_bar
@@ -15,7 +15,7 @@ TARGETS = (0.8, 0.9, 0.95, 0.99)
 
 
 def add_tune(commands: Commands) -> None:
-    """`pcpq tune INDEX [QUERIES]`."""
+    """Add the command `pcpq tune INDEX [QUERIES]`."""
     parser = commands.add(
         "tune",
         tune,
@@ -34,7 +34,7 @@ def add_tune(commands: Commands) -> None:
 
 
 def add_exam(parser: Parser) -> None:
-    """QUERIES and --vectors."""
+    """Add the arguments QUERIES and --vectors to a parser."""
     parser.add_argument(
         "queries", metavar="QUERIES", nargs="?", help="file of queries (default: some vectors of the index)"
     )
@@ -46,7 +46,7 @@ def add_exam(parser: Parser) -> None:
 
 
 def tune(options: argparse.Namespace) -> None:
-    """Measure, commit, show."""
+    """Measure the recall curve, commit it and print it."""
     import pcpq
     from pcpq.cli.exact import CODES_ONLY, make_exam
     from pcpq.io.formats import read_vectors
@@ -65,11 +65,13 @@ def tune(options: argparse.Namespace) -> None:
             curve = index.tune(exam.queries, truth=as_ids(index, exam.truth.ids), threads=options.threads)
         index.commit()
     found = {"index": options.index, "queries": curve.queries, "measured": curve.kind, "k": options.k}
-    tell(options.json, found | {"choices": choices(curve, options.k)}, lambda: print_choices(curve, options.k))
+    print_result(
+        options.json, found | {"choices": choices(curve, options.k)}, lambda: print_choices(curve, options.k)
+    )
 
 
 def queries_of(options: argparse.Namespace) -> Any:
-    """(n, d) or None."""
+    """Return the (n, d) queries named by the options, or None."""
     from pcpq.cli.inputs import queries_in
 
     if options.queries is None:
@@ -79,18 +81,18 @@ def queries_of(options: argparse.Namespace) -> Any:
 
 
 def as_ids(index: Index, numbers: Any) -> Any:
-    """Numbers as the ids that users have."""
+    """Return the ids that belong to internal numbers."""
     state = state_of(index)
-    return state.snapshot.words(numbers) if state.kind == "str" else numbers
+    return state.snapshot.strings(numbers) if state.kind == "str" else numbers
 
 
 def curve_of(index: Index) -> RecallCurve | None:
-    """What was measured."""
+    """Return the recall curve of an index, or None if it was not measured."""
     return state_of(index).snapshot.recall
 
 
 def choices(curve: RecallCurve, k: int) -> list[dict[str, Any]]:
-    """What to ask for, by target."""
+    """Return the probes, rerank and expected recall that are chosen for each target recall."""
     found = []
     for target in TARGETS:
         choice = curve.choose(k, target)
@@ -99,7 +101,7 @@ def choices(curve: RecallCurve, k: int) -> list[dict[str, Any]]:
 
 
 def print_choices(curve: RecallCurve, k: int) -> None:
-    """The same as a table."""
+    """Print the probes, rerank and expected recall of each target recall as a table."""
     rows = [
         (
             f"{row['target_recall']:g}",

@@ -1,4 +1,4 @@
-"""Commands, and the options that several of them have."""
+"""Commands, and the options that several of them share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ Run = Callable[[argparse.Namespace], None]
 
 
 class Parser(argparse.ArgumentParser):
-    """Errors are one line; options are written in full, so that a new one changes no old command."""
+    """An argument parser whose errors are one line.
+
+    Options cannot be abbreviated, so that a new option does not change the meaning of existing commands.
+    """
 
     def __init__(self, **settings: Any) -> None:
         settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
@@ -20,25 +23,27 @@ class Parser(argparse.ArgumentParser):
         self.summary, self.about, self.examples = "", "", list[str]()
 
     def error(self, message: str) -> NoReturn:
-        """End."""
+        """Print a message and exit."""
         self.exit(FAILED, f"pcpq: {' '.join(message.split())}; see {self.prog} --help\n")
 
 
 class Commands:
-    """All commands, by name."""
+    """The commands of the program, by name."""
 
     def __init__(self, parser: Parser) -> None:
         self.by_name: dict[str, Parser] = {}
         self._parsers: Any = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def add(self, name: str, run: Run, about: str, examples: Sequence[str], more: str = "") -> Parser:
-        """A command; its help ends in examples."""
+        """Add a command and return its parser; its help ends with examples."""
         sentence = f"{about[0].upper()}{about[1:]}."
         parser: Parser = self._parsers.add_parser(
             name,
             help=about,
             description=f"{sentence} {more}".strip(),
-            epilog="\n".join([f"example{'s' * (len(examples) > 1)}:", *(f"  {one}" for one in examples)]),
+            epilog="\n".join(
+                [f"example{'s' * (len(examples) > 1)}:", *(f"  {example}" for example in examples)]
+            ),
         )
         parser.formatter_class = Formatter
         parser.set_defaults(run=run)
@@ -48,7 +53,7 @@ class Commands:
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
-    """Examples stay as they are; descriptions are filled, as lines of a paragraph are."""
+    """A help formatter that wraps descriptions, and leaves examples unchanged."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         if text.startswith("example"):
@@ -57,22 +62,22 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 def add_index(parser: Parser, about: str = "directory of the index") -> None:
-    """INDEX."""
+    """Add the argument INDEX to a parser."""
     parser.add_argument("index", metavar="INDEX", help=about)
 
 
 def add_json(parser: Parser) -> None:
-    """--json."""
+    """Add the option --json to a parser."""
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
 
 def add_threads(parser: Parser) -> None:
-    """--threads."""
+    """Add the option --threads to a parser."""
     parser.add_argument("--threads", metavar="N", type=int, help="number of threads (default: all CPUs)")
 
 
 def add_input(parser: Parser, what: str = "FILE") -> None:
-    """Options that say where vectors and ids are in a file."""
+    """Add the options that describe the format of an input file to a parser."""
     group = parser.add_argument_group(f"format of {what}")
     group.add_argument("--input-format", metavar="NAME", help="npy, jsonl, ... (default: by suffix)")
     group.add_argument(
@@ -93,7 +98,7 @@ def add_input(parser: Parser, what: str = "FILE") -> None:
 
 
 def add_attributes(parser: Parser) -> None:
-    """--attributes."""
+    """Add the option --attributes to a parser."""
     parser.add_argument(
         "--attributes",
         metavar="NAME,...",

@@ -1,4 +1,4 @@
-"""Exceptions as one line, and how a command ends."""
+"""Exit codes, and exceptions as one line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EXIT_CODES = {
     FAILED: "Wrong usage, or the command failed. One line on standard error gives the reason.",
     STOPPED: "Stopped by Ctrl-C. No file is left incomplete.",
 }
-# Packages that pcpq does without, and the extra that brings each.
+# Optional packages, and the extra that installs each.
 EXTRAS = {
     "pyarrow": "attributes",
     "duckdb": "attributes",
@@ -20,21 +20,21 @@ EXTRAS = {
     "rich": "cli",
     "shtab": "cli",
 }
-# What a library says of bad input, of files and of what is not installed; anything else is a mistake of ours.
+# Errors of wrong input, files and missing packages. Any other exception is a bug, and prints a traceback.
 EXPECTED = (ValueError, OSError, LookupError, ImportError, MemoryError, NotImplementedError)
 
 
 class Wrong(Exception):
-    """A command looked for something wrong, and found it."""
+    """An error that `verify` or `doctor` was run to find."""
 
 
 def in_one_line(error: BaseException) -> str:
-    """What went wrong, without the words of Python."""
-    return " ".join(said(error).split())
+    """Return the message of an exception as one line."""
+    return " ".join(message_of(error).split())
 
 
-def said(error: BaseException) -> str:
-    """In as many lines as it comes."""
+def message_of(error: BaseException) -> str:
+    """Return the message of an exception, without Python's own details."""
     if isinstance(error, ModuleNotFoundError) and error.name:
         package = error.name.split(".")[0]
         return f"{package} is missing: {how_to_get(package)}" if package in EXTRAS else str(error)
@@ -42,16 +42,16 @@ def said(error: BaseException) -> str:
         return f"{name_of(error.filename)}: {error.strerror}"
     if isinstance(error, MemoryError):
         return f"not enough memory: {error}" if str(error) else "not enough memory"
-    if isinstance(error, LookupError) and error.args:  # str() of one has quotes around it
+    if isinstance(error, LookupError) and error.args:  # str() of a KeyError adds quotes
         return str(error.args[0])
     return str(error) or type(error).__name__
 
 
 def name_of(file: Any) -> str:
-    """A file as people know it."""
+    """Return the name of a file as text."""
     return file.decode(errors="replace") if isinstance(file, bytes) else str(file)
 
 
 def how_to_get(package: str) -> str:
-    """The command that installs it."""
+    """Return the command that installs an optional package."""
     return f'pip install "pcpq[{EXTRAS[package]}]"'

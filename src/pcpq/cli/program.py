@@ -1,4 +1,4 @@
-"""All commands, and how they end."""
+"""The entry point of the command line, and the list of all commands."""
 
 from __future__ import annotations
 
@@ -22,18 +22,21 @@ from pcpq.cli.terminal import stop_writing
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code is one of those in problems.py, and an error is one line on stderr."""
+    """Run a command and return its exit code, one of EXIT_CODES.
+
+    An expected error is printed as one line on standard error.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = show_warning
             run(arguments)
             sys.stdout.flush()
-    except SystemExit as end:  # the parser has said what there was to say
+    except SystemExit as end:  # the parser has printed its message
         return end.code if isinstance(end.code, int) else FINE
     except Wrong as found:
         return failed(found, FOUND_WRONG)
-    except BrokenPipeError:  # who reads has read enough
+    except BrokenPipeError:  # the reader closed the pipe
         stop_writing()
         return FINE
     except EXPECTED as error:
@@ -45,18 +48,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(arguments: Sequence[str] | None) -> None:
-    """Understand and do."""
+    """Parse arguments and run the command."""
     options: argparse.Namespace = make_parser().parse_args(arguments)
     options.run(options)
 
 
 def make_parser() -> Parser:
-    """Of everything."""
+    """Return the parser of the program with all commands."""
     return make_commands()[0]
 
 
 def make_commands() -> tuple[Parser, Commands]:
-    """The parser, and all commands by name."""
+    """Return the parser of the program, and all commands by name."""
     from pcpq import __version__
 
     parser = Parser(
@@ -92,11 +95,11 @@ def make_commands() -> tuple[Parser, Commands]:
 
 
 def failed(error: BaseException, code: int) -> int:
-    """Say why."""
+    """Print an error as one line, and return the exit code."""
     print(f"pcpq: {in_one_line(error)}", file=sys.stderr)
     return code
 
 
 def show_warning(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
-    """As one line, without the line of code."""
+    """Print a warning as one line, without the line of code."""
     print(f"pcpq: {' '.join(str(message).split())}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`pcpq search`."""
+"""The command `pcpq search`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pcpq.cli.parsers import Commands, add_index, add_input, add_threads
-from pcpq.cli.terminal import tell
+from pcpq.cli.terminal import print_result
 from pcpq.io.formats import RESULT_FORMATS
 from pcpq.util.batches import slices
 from pcpq.util.progress import progress_bar
 
-# Queries between two steps of the bar.
+# Number of queries between two updates of the progress bar.
 QUERIES_AT_ONCE = 10_000
 SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
 
 class Found(NamedTuple):
-    """Answers, and what the queries are called."""
+    """Results of a search, and the names of the queries."""
 
     ids: Any  # (n, k)
     scores: Any  # (n, k)
@@ -29,7 +29,7 @@ class Found(NamedTuple):
 
 
 def add_search(commands: Commands) -> None:
-    """`pcpq search INDEX FILE`."""
+    """Add the command `pcpq search INDEX FILE`."""
     parser = commands.add(
         "search",
         search,
@@ -85,7 +85,7 @@ def add_search(commands: Commands) -> None:
 
 
 def search(options: argparse.Namespace) -> None:
-    """Open, ask, write."""
+    """Open an index, search it and write the results."""
     from pcpq.io.formats import write_results
 
     if (options.file is None) == (options.words is None):
@@ -105,16 +105,16 @@ def search(options: argparse.Namespace) -> None:
         return
     write_results(options.out, found.ids, found.scores, format, queries=found.queries)
     count = len(found.ids)
-    told = {"out": options.out, "queries": count, "k": options.k, "seconds": seconds}
-    tell(
+    summary = {"out": options.out, "queries": count, "k": options.k, "seconds": seconds}
+    print_result(
         options.json,
-        told,
+        summary,
         lambda: print(f"{options.out}: {options.k:,} results for each of {count:,} queries, {seconds:.1f} s"),
     )
 
 
 def opened(options: argparse.Namespace) -> Any:
-    """The index here, or on a cluster."""
+    """Return the opened index, local or on a Ray cluster."""
     if options.ray is None:
         import pcpq
 
@@ -125,7 +125,7 @@ def opened(options: argparse.Namespace) -> Any:
 
 
 def format_of_results(options: argparse.Namespace) -> str:
-    """As asked for."""
+    """Return the format of results, by options or by the suffix of the output file."""
     if options.json and options.format not in (None, "jsonl"):
         raise ValueError(f"--json and --format {options.format}: give one of them")
     if options.format is not None:
@@ -141,15 +141,15 @@ def format_of_results(options: argparse.Namespace) -> str:
 
 
 def settings(options: argparse.Namespace) -> dict[str, Any]:
-    """Of a search."""
+    """Return the options of Index.search."""
     names = ["k", "target_recall", "probes", "rerank", "where"]
-    if options.ray is None:  # actors have threads of their own
+    if options.ray is None:  # actors choose their number of threads
         names.append("threads")
     return {name: getattr(options, name) for name in names}
 
 
 def by_vectors(index: Any, options: argparse.Namespace) -> Found:
-    """For all queries of a file."""
+    """Search with all queries of a file."""
     import numpy as np
 
     from pcpq.cli.inputs import queries_in
@@ -168,7 +168,7 @@ def by_vectors(index: Any, options: argparse.Namespace) -> Found:
 
 
 def by_words(index: Any, options: argparse.Namespace) -> Found:
-    """For the vectors of some ids, none of which is an answer to itself."""
+    """Search with the vectors of some ids; an id is not a result of its own query."""
     import numpy as np
 
     from pcpq.cli.inputs import as_ids_of

@@ -1,4 +1,4 @@
-"""What people read: tables, in colour on a terminal. What programs read: JSON."""
+"""Output for people: tables, in colour on a terminal. Output for programs: JSON."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pcpq.io.formats.results import printable, width
 
 
 def in_colour() -> bool:
-    """Is standard output a terminal whose owner has nothing against colours?"""
+    """Return whether standard output is a terminal on which colours are wanted."""
     wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return wanted and sys.stdout.isatty()
 
 
-def tell(as_json: bool, found: Mapping[str, Any], show: Callable[[], None]) -> None:
-    """What a command found, for a program or for a person."""
+def print_result(as_json: bool, found: Mapping[str, Any], show: Callable[[], None]) -> None:
+    """Print the results of a command: as JSON, or by calling `show`."""
     if as_json:
         print(json.dumps(tidy(found), ensure_ascii=False, allow_nan=False))
     else:
@@ -30,7 +30,7 @@ def tell(as_json: bool, found: Mapping[str, Any], show: Callable[[], None]) -> N
 
 
 def tidy(value: Any) -> Any:
-    """For JSON: plain types, floats of six digits, null for what is no number."""
+    """Return a value for JSON: plain types, floats with six digits, None for NaN and infinity."""
     if isinstance(value, Mapping):
         return {str(name): tidy(part) for name, part in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
@@ -45,7 +45,10 @@ def tidy(value: Any) -> Any:
 def print_table(
     header: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str = "", words: int = 1
 ) -> None:
-    """Columns side by side; the first so many are words and stand to the left. No header: facts, by name."""
+    """Print a table with aligned columns; the first `words` columns are aligned left, the others right.
+
+    An empty header prints rows of names and values.
+    """
     cells = [[printable(cell) for cell in row] for row in rows]
     if in_colour():
         try:
@@ -54,18 +57,18 @@ def print_table(
             pass
     if title:
         print(title)
-    everything = [list(header), *cells] if header else cells
-    widths = [max(map(width, column)) for column in zip(*everything, strict=True)]
-    for row in everything:
+    lines = [list(header), *cells] if header else cells
+    widths = [max(map(width, column)) for column in zip(*lines, strict=True)]
+    for row in lines:
         padded = []
-        for place, (cell, widest) in enumerate(zip(row, widths, strict=True)):
+        for column, (cell, widest) in enumerate(zip(row, widths, strict=True)):
             blanks = " " * (widest - width(cell))
-            padded.append(cell + blanks if place < words else blanks + cell)
+            padded.append(cell + blanks if column < words else blanks + cell)
         print(("  " + "  ".join(padded)).rstrip())
 
 
 def print_coloured(header: Sequence[str], cells: Sequence[Sequence[str]], title: str, words: int) -> None:
-    """The same, by rich."""
+    """Print a table in colour, by rich."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -78,11 +81,11 @@ def print_coloured(header: Sequence[str], cells: Sequence[Sequence[str]], title:
         show_header=bool(header),
         header_style="bold cyan",
     )
-    for place in range(len(cells[0]) if cells else len(header)):
+    for column in range(len(cells[0]) if cells else len(header)):
         table.add_column(
-            Text(header[place] if header else ""),
-            justify="left" if place < words else "right",
-            style="green" if place == 0 else "",
+            Text(header[column] if header else ""),
+            justify="left" if column < words else "right",
+            style="green" if column == 0 else "",
         )
     for row in cells:
         table.add_row(*(Text(cell) for cell in row))
@@ -90,12 +93,12 @@ def print_coloured(header: Sequence[str], cells: Sequence[Sequence[str]], title:
 
 
 def print_facts(facts: Mapping[str, Any], *, title: str = "") -> None:
-    """Names and what there is to say of them."""
+    """Print names and values as a table with two columns."""
     print_table((), [(name, value) for name, value in facts.items()], title=title, words=2)
 
 
 def size(number: float) -> str:
-    """Bytes as people count them."""
+    """Return a number of bytes as text, such as "1.5 MB"."""
     for unit in ("bytes", "KB", "MB", "GB"):
         if number < 1000:
             return f"{number:.0f} {unit}" if unit == "bytes" else f"{number:.1f} {unit}"

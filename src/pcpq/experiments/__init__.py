@@ -1,1 +1,1 @@
-"""Experiments: the paper's, and a report of results as a page."""
+"""The experiments of the paper, and an HTML report of results."""

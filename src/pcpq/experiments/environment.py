@@ -1,9 +1,10 @@
-"""What a measured number depends on besides the code."""
+"""The environment of a measurement: command, processor and versions."""
 
 from __future__ import annotations
 
 import os
 import platform
+import subprocess
 import sys
 from datetime import date
 from importlib import metadata
@@ -15,14 +16,15 @@ import numpy as np
 from pcpq import _core
 from pcpq.util.threads import available_threads
 
-# Options whose value is a place on this machine, and nobody else's business.
+# Options whose value is a local path, which is not published.
 FOLDERS = ("--data", "--out")
 
 
 def environment(*packages: str) -> dict[str, Any]:
-    """The command, the processor, versions (of other packages, too)."""
+    """Return the command, commit, date, processor, and versions of pcpq, NumPy, Python and other packages."""
     return {
         "command": command(sys.argv),
+        **commit(Path.cwd()),
         "date": date.today().isoformat(),
         "cpu": processor(),
         "cpus": available_threads(None),
@@ -34,8 +36,27 @@ def environment(*packages: str) -> dict[str, Any]:
     }
 
 
+def commit(folder: Path) -> dict[str, str]:
+    """Return the commit of the pcpq repository around a folder, with "+" if files differ from it."""
+
+    def git(*arguments: str) -> str:
+        asked = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True)
+        return asked.stdout.strip()
+
+    try:
+        top = Path(git("rev-parse", "--show-toplevel"))
+        if not (top / "src" / "pcpq" / "__init__.py").exists():
+            return {}
+        changed = git(
+            "status", "--porcelain", "--untracked-files=no", "--", str(top), ":(top,exclude)benchmarks/results"
+        )
+        return {"commit": git("rev-parse", "--short=12", "HEAD") + ("+" if changed else "")}
+    except (OSError, subprocess.CalledProcessError):
+        return {}
+
+
 def processor() -> str:
-    """Its name, as far as it is known."""
+    """Return the name of the processor, as far as the system gives it."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     named = (line.split(":")[1].strip() for line in lines if "model name" in line)
@@ -43,7 +64,7 @@ def processor() -> str:
 
 
 def command(arguments: list[str]) -> str:
-    """What was run, without the folders it happened to name."""
+    """Return the command line with local folders replaced by FOLDER."""
     program = Path(arguments[0])
     words = ["pcpq"] if program.name == "pcpq" else ["python", os.path.relpath(program)]
     hide = False

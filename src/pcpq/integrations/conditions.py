@@ -1,7 +1,7 @@
-"""Conditions on metadata as SQL, where metadata is a column of JSON texts: documents differ in keys and kinds.
+"""SQL conditions on metadata, a column of JSON texts, because documents have different keys and types.
 
-Python decides what equals what: 1, 1.0 and True are the same, "1" is not. A condition is true or false, never
-null, so that its opposite is what one expects: it holds where a key is missing.
+Values are equal as in Python: 1, 1.0 and True are equal, "1" is not. A condition is true or false, never null,
+so that its negation holds for documents that have no such key.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-# The column.
+# Name of the column of JSON texts.
 METADATA = "metadata"
 WHOLE = "('BIGINT', 'UBIGINT')"
-# Whole numbers that JSON functions know as such; larger ones are floats to them.
+# Range of the integers in DuckDB's JSON functions; they read other whole numbers as floats.
 LEAST_WHOLE, MOST_WHOLE = -(1 << 63), (1 << 64) - 1
 ORDERS = ("<", "<=", ">", ">=")
 
 
 def literal(text: str) -> str:
-    """A text in SQL, whatever it holds."""
+    """Return a text as an SQL literal; quotes are escaped, and a NUL character becomes chr(0)."""
     return " || chr(0) || ".join("'" + part.replace("'", "''") + "'" for part in text.split("\0"))
 
 
 def number(value: float) -> str:
-    """A number in SQL, a float: that is what the exponent says."""
+    """Return a number as an SQL literal of type DOUBLE, which the exponent makes it."""
     try:
         text = repr(float(value))
     except OverflowError:
@@ -34,7 +34,7 @@ def number(value: float) -> str:
 
 
 class Field:
-    """What a key of the metadata holds, in SQL."""
+    """SQL expressions for the type and the value of a key of the metadata."""
 
     def __init__(self, key: str) -> None:
         if not isinstance(key, str):
@@ -49,30 +49,30 @@ class Field:
         self.truth = f"CAST({self.text} = 'true' AS INTEGER)"
 
     def check(self, value: Any, kinds: tuple[type, ...], expected: str) -> None:
-        """A TypeError for a value that cannot be compared, a ValueError for a number that is none."""
+        """Raise a TypeError unless a value is of one of the given types, a ValueError if it is NaN."""
         if not isinstance(value, kinds):
             raise TypeError(f"{self.key!r} is compared with {value!r}; expected {expected}")
         if isinstance(value, float) and math.isnan(value):
             raise ValueError(f"{self.key!r} is compared with {value!r}; nothing equals it")
 
 
-def settled(condition: str) -> str:
-    """False instead of null."""
+def false_if_null(condition: str) -> str:
+    """Return a condition that is false where the given one is null."""
     return f"coalesce({condition}, false)"
 
 
 def both(conditions: Iterable[str]) -> str:
-    """All of them hold."""
+    """Return a condition that holds if all conditions hold."""
     return joined(list(conditions), "AND", "true")
 
 
 def either(conditions: Iterable[str]) -> str:
-    """Any of them holds."""
+    """Return a condition that holds if any of the conditions holds."""
     return joined(list(conditions), "OR", "false")
 
 
 def joined(conditions: list[str], word: str, nothing: str) -> str:
-    """As a tree that is as deep as it must be: parsers give up on deep ones."""
+    """Join conditions as a balanced tree, because SQL parsers limit the depth of an expression."""
     if len(conditions) <= 1:
         return conditions[0] if conditions else nothing
     middle = len(conditions) // 2
@@ -81,24 +81,27 @@ def joined(conditions: list[str], word: str, nothing: str) -> str:
 
 
 def negated(condition: str) -> str:
-    """It does not hold."""
+    """Return a condition that holds if the given one does not."""
     return f"(NOT {condition})"
 
 
 def missing(key: str) -> str:
-    """There is no such key, or it is null."""
+    """Return a condition that holds if a key does not exist or is null."""
     return f"coalesce({Field(key).kind} = 'NULL', true)"
 
 
 def empty(key: str) -> str:
-    """Missing, or a text or a list with nothing in it."""
+    """Return a condition that holds if a key is missing, or its value is an empty text or an empty list."""
     field = Field(key)
     nothing = f"({field.kind} = 'VARCHAR' AND {field.text} = '') OR len({field.items}) = 0"
-    return f"({missing(key)} OR {settled(nothing)})"
+    return f"({missing(key)} OR {false_if_null(nothing)})"
 
 
 def among(key: str, values: Iterable[Any]) -> str:
-    """It equals one of some values: texts, numbers, truth values, lists of those, or None for a missing key."""
+    """Return a condition that holds if a key equals one of the values.
+
+    Values are texts, numbers, booleans, lists of these, or None for a missing key.
+    """
     field, values = Field(key), list(values)
     for value in values:
         field.check(value, (str, int, float, list, tuple, type(None)), "texts, numbers, lists or None")
@@ -113,26 +116,26 @@ def among(key: str, values: Iterable[Any]) -> str:
     if whole := [str(int(value)) for value in numbers if is_whole(value)]:
         cases.append(f"({field.kind} IN {WHOLE} AND {field.whole} IN ({', '.join(whole)}))")
     cases += [same_list(field, value) for value in lists]
-    return either([settled(case) for case in cases] + [missing(key)] * (None in values))
+    return either([false_if_null(case) for case in cases] + [missing(key)] * (None in values))
 
 
 def same_list(field: Field, values: Sequence[Any]) -> str:
-    """A list of as many elements, each the same."""
-    same = [f"list_contains({forms(field, [v])}, {field.items}[{i}])" for i, v in enumerate(values, 1)]
+    """Return a condition that holds if a field is a list of equal length with equal elements."""
+    same = [f"list_contains({json_forms(field, [v])}, {field.items}[{i}])" for i, v in enumerate(values, 1)]
     return both([f"len({field.items}) = {len(values)}", *same])
 
 
 def ordered(key: str, order: str, value: Any) -> str:
-    """It is less or more than a number or a text; what is of another kind is neither."""
+    """Return a condition that compares a key with a number or a text; false for values of another type."""
     field = Field(key)
     field.check(value, (str, int, float), "a text or a number")
     if order not in ORDERS:
-        raise ValueError(f"{order!r} is no order; expected one of {', '.join(ORDERS)}")
+        raise ValueError(f"{order!r} is not a comparison; expected one of {', '.join(ORDERS)}")
     if isinstance(value, str):
-        return settled(f"({field.kind} = 'VARCHAR' AND {field.text} {order} {literal(value)})")
+        return false_if_null(f"({field.kind} = 'VARCHAR' AND {field.text} {order} {literal(value)})")
     than = f"{order} {number(value)}"
     exactly = f"{field.whole} {order} {int(value)}" if is_whole(value) else f"{field.float} {than}"
-    return settled(
+    return false_if_null(
         f"CASE WHEN {field.kind} IN {WHOLE} THEN {exactly} "
         f"WHEN {field.kind} = 'DOUBLE' THEN {field.float} {than} "
         f"WHEN {field.kind} = 'BOOLEAN' THEN {field.truth} {than} END"
@@ -140,45 +143,45 @@ def ordered(key: str, order: str, value: Any) -> str:
 
 
 def containing_any(key: str, values: Iterable[Any]) -> str:
-    """A list with one of some values, or a text with one of them in it."""
+    """Return a condition that holds for a list or a text that contains at least one of the values."""
     field, values = Field(key), list(values)
     inside = [f"contains({field.text}, {literal(value)})" for value in values if isinstance(value, str)]
-    cases = [f"list_has_any({field.items}, {forms(field, values)})"]
+    cases = [f"list_has_any({field.items}, {json_forms(field, values)})"]
     if inside:
         cases.append(f"({field.kind} = 'VARCHAR' AND {either(inside)})")
-    return either(map(settled, cases))
+    return either(map(false_if_null, cases))
 
 
 def containing_all(key: str, values: Iterable[Any]) -> str:
-    """A list with all of some values, or a text with all of them in it."""
+    """Return a condition that holds for a list or a text that contains all of the values."""
     return both([negated(missing(key)), *(containing_any(key, [value]) for value in values)])
 
 
 def matching(key: str, part: Any, *, ignore_case: bool = False) -> str:
-    """A text with another in it."""
+    """Return a condition that holds for a text that contains `part`."""
     field = Field(key)
     field.check(part, (str,), "a text")
     text, wanted = field.text, literal(part)
     if ignore_case:
         text, wanted = f"lower({text})", f"lower({wanted})"
-    return settled(f"({field.kind} = 'VARCHAR' AND contains({text}, {wanted}))")
+    return false_if_null(f"({field.kind} = 'VARCHAR' AND contains({text}, {wanted}))")
 
 
 def like(key: str, pattern: Any, *, ignore_case: bool = False) -> str:
-    """A text by a pattern of SQL's LIKE."""
+    """Return a condition that holds for a text that matches a pattern of SQL's LIKE."""
     field = Field(key)
     field.check(pattern, (str,), "a pattern")
     word = "ILIKE" if ignore_case else "LIKE"
-    return settled(f"({field.kind} = 'VARCHAR' AND {field.text} {word} {literal(pattern)})")
+    return false_if_null(f"({field.kind} = 'VARCHAR' AND {field.text} {word} {literal(pattern)})")
 
 
 def is_whole(value: float) -> bool:
-    """Whether a number can equal a whole number of the metadata."""
+    """Return whether a number can equal an integer of the metadata."""
     return math.isfinite(value) and LEAST_WHOLE <= value <= MOST_WHOLE and value == int(value)
 
 
-def forms(field: Field, values: Iterable[Any]) -> str:
-    """All that elements of a list may look like if they equal one of some values: 1 is also 1.0 and true."""
+def json_forms(field: Field, values: Iterable[Any]) -> str:
+    """Return an SQL list of all JSON json_forms of the values: 1 is also written 1.0 and true."""
     found: list[Any] = []
     for value in values:
         field.check(value, (str, int, float), "texts or numbers")

@@ -1,4 +1,4 @@
-"""Documents: texts and metadata as attributes of the vectors of one index: a commit has all or nothing."""
+"""Documents: vectors with texts and metadata as attributes, all in one index, so that a commit is atomic."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,31 +24,34 @@ from pcpq.search.where import WhereLimits, checked_limits, duck, refuse_text
 from pcpq.segment.attributes import arrow
 from pcpq.store.manifest import MANIFEST, is_ours
 
-# So many times as many documents as lists were learned from, and they are learned anew.
+# Lists are trained again when the number of documents has grown by this factor since the last training.
 GROWN = 2
+
+Store = TypeVar("Store", bound="DocumentStore")
 
 
 class Row(NamedTuple):
-    """A document as it is stored."""
+    """Stored form of a document."""
 
     id: str
     text: str
     metadata: str  # JSON
-    node: str | None
+    node: str | None  # JSON of a LlamaIndex node, without its text
 
 
 class Documents:
-    """Documents in memory, or in a directory that one process at a time may write.
+    """Documents in memory, or in a directory. Only one process at a time can write to a directory.
 
     Parameters
     ----------
-    path : of the directory; None: in memory
-    metric, keep : as in Index; None: what the directory has, or "cosine" and "int16"
-    mode : "a": the directory is made if it is not there, and every change is committed. "r": others write it
-    where_limits : what conditions on metadata may take; None: pcpq.WhereLimits()
+    path : a directory; None: in memory
+    metric, keep : parameters of Index; None: those of the directory, "cosine" and "int16" if it is new
+    mode : "a": read and write; the directory is created if it does not exist, and every change is committed.
+        "r": read what another process writes
+    where_limits : limits of time, memory and threads for conditions on metadata; None: pcpq.WhereLimits()
 
-    Up to 2,000 documents are all compared with a query. With more, lists are learned anew whenever there are
-    twice as many documents as they were learned from; searches go on meanwhile.
+    Up to 2,000 documents are all compared with a query. With more documents, the lists are trained again
+    whenever the number of documents has doubled since the last training. Searches continue meanwhile.
     """
 
     def __init__(
@@ -66,9 +69,9 @@ class Documents:
         self.path, self.mode = None if path is None else Path(path), mode
         self.where_limits = checked_limits(where_limits)
         self.metric, self.keep = metric or "cosine", keep or "int16"
-        Index(metric=self.metric, keep=self.keep)  # refuses what is none
-        self.index: Index | None = None  # until there is a document to learn from
-        self._columns: dict[str, type] = {}  # keys of the metadata, and what they hold
+        Index(metric=self.metric, keep=self.keep)  # raises an error for an unknown metric or precision
+        self.index: Index | None = None  # None until there are documents to train on
+        self._columns: dict[str, type] = {}  # keys of the metadata that are columns, and their types
         self._learned_from = 0
         self._closed = False
         self._writing = threading.RLock()
@@ -76,13 +79,13 @@ class Documents:
             self._take(open_index(self.path, mode), metric, keep)
 
     def _take(self, index: Index, metric: str | None, keep: str | None) -> None:
-        """An index that was opened, unless it is not what was asked for."""
+        """Use an opened index, or close it and raise a ValueError if it differs from the given parameters."""
         try:
             for name, wanted in (("metric", metric), ("keep", keep)):
-                if wanted not in (None, there := getattr(index, name)):
-                    raise ValueError(f"{name} is {wanted!r}, but {self.path} has {there!r}")
+                if wanted not in (None, stored := getattr(index, name)):
+                    raise ValueError(f"{name} is {wanted!r}, but {self.path} has {stored!r}")
             if index.keep is None:
-                raise ValueError(f"{self.path} keeps no vectors: there is nothing to learn from as it grows")
+                raise ValueError(f"{self.path} keeps no vectors; a store trains its lists on them")
             self._columns = columns_there(index, self.path)
         except BaseException:
             index.close()
@@ -91,14 +94,14 @@ class Documents:
         self._learned_from = int((index.stats()["lists"] / 2) ** 2)  # see fitting.default_lists
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickles and copies, which are in memory and go their own ways."""
+        """Return the state of a pickle or copy, which is in memory and independent of the directory."""
         with self._writing:
             self._refuse_closed()
             kept = {name: value for name, value in vars(self).items() if name != "_writing"}
             return kept | {"path": None, "mode": "a"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """With a lock of its own."""
+        """Restore a pickled store with a new lock."""
         vars(self).update(state)
         self._writing = threading.RLock()
 
@@ -113,33 +116,33 @@ class Documents:
         metadata: Sequence[Mapping[str, Any]],
         nodes: Sequence[str] | None = None,
     ) -> None:
-        """Add documents, or replace those of the same ids; of an id that is given twice the last counts."""
+        """Add documents, or replace those with the same ids. Of an id given twice, the last document counts."""
         if not len(ids) == len(vectors) == len(texts) == len(metadata):
             counts = f"{len(ids)} ids, {len(vectors)} vectors, {len(texts)} texts, {len(metadata)} metadata"
-            raise ValueError(f"{counts}; expected one of each a document")
+            raise ValueError(f"{counts}; expected one of each per document")
         if not ids:
             return
-        last = sorted({some_id: place for place, some_id in enumerate(ids)}.values())
+        last = sorted({some_id: position for position, some_id in enumerate(ids)}.values())
 
-        def taken(column: Sequence[Any]) -> list[Any]:
-            return [column[place] for place in last]
+        def select(column: Sequence[Any]) -> list[Any]:
+            return [column[position] for position in last]
 
-        own_ids, own_vectors = taken(ids), np.asarray(vectors)[last]
-        own_nodes = None if nodes is None else taken(nodes)
+        new_ids, new_vectors = select(ids), np.asarray(vectors)[last]
+        new_nodes = None if nodes is None else select(nodes)
         with self._writing:
             self._refuse_readers()
             columns = dict(self._columns) if len(self) else {}
-            table = table_of(own_ids, taken(texts), taken(metadata), own_nodes, columns)
+            table = table_of(new_ids, select(texts), select(metadata), new_nodes, columns)
             if len(self) == 0:
-                self._begin(own_vectors, own_ids, table)
+                self._train_first(new_vectors, new_ids, table)
             else:
-                self._there().upsert(own_vectors, own_ids, attributes=table)
-            self._columns = columns  # even if the disk is full now: in memory they are there
+                self._existing_index().upsert(new_vectors, new_ids, attributes=table)
+            self._columns = columns  # before the commit: if it fails, the index in memory still has them
             self._commit()
-            self._learn_again()
+            self._retrain_if_grown()
 
-    def _begin(self, vectors: NDArray[Any], ids: list[str], table: Any) -> None:
-        """Learn from the first documents: what was there before, if anything, may have been quite different."""
+    def _train_first(self, vectors: NDArray[Any], ids: list[str], table: Any) -> None:
+        """Train an index on the first documents, also if the store was emptied before, and add them."""
         index = Index(metric=self.metric, keep=self.keep) if self.index is None else self.index
         index.fit(vectors).add(vectors, ids, attributes=table)
         if len(index) > FEW:
@@ -147,23 +150,23 @@ class Documents:
         self._learned_from = len(index)
         if self.index is None and self.path is not None:
             if not is_free(self.path):
-                raise LockedError(f"{self.path} was made by somebody else after this store was opened")
+                raise LockedError(f"{self.path} was created by another process after this store was opened")
             index.save(self.path)
             index = open_index(self.path, "a")
         self.index = index
 
-    def _learn_again(self) -> None:
+    def _retrain_if_grown(self) -> None:
         n = len(self)
         if n > FEW and (self._learned_from <= FEW or n >= GROWN * self._learned_from):
-            self._there().refit().result()
+            self._existing_index().refit().result()
             self._learned_from = n
             self._commit()
 
     def _commit(self) -> None:
         if self.path is not None:
-            self._there().commit()
+            self._existing_index().commit()
 
-    def _there(self) -> Index:
+    def _existing_index(self) -> Index:
         if self.index is None:
             raise ValueError("there are no documents yet")
         return self.index
@@ -178,7 +181,7 @@ class Documents:
             raise ValueError(f"{self.path} is open for reading only; open it with mode='a'")
 
     def remove(self, ids: Sequence[str]) -> int:
-        """Remove documents; returns how many of them were there."""
+        """Remove documents by ids; return how many existed."""
         with self._writing:
             self._refuse_readers()
             if self.index is None or not ids:
@@ -191,7 +194,7 @@ class Documents:
     def remove_where(
         self, conditions: Iterable[str] = (), where: str | None = None, ids: Sequence[str] | None = None
     ) -> int:
-        """Remove all documents, or of some, those that conditions hold for; returns how many there were."""
+        """Remove the documents that match all conditions, among `ids` if given; return their number."""
         with self._writing:
             return self.remove(self.ids_where(conditions, where, ids))
 
@@ -205,22 +208,22 @@ class Documents:
         ids: Sequence[str] | None = None,
         **options: Any,
     ) -> list[tuple[Row, float]]:
-        """The k best documents and their scores, best first.
+        """Return the k best documents and their scores, best first.
 
         Parameters
         ----------
-        conditions : all of them must hold, as pcpq.integrations.conditions makes them
-        where : one in the user's own SQL
-        ids : documents that may be found
-        options : of Index.search
+        conditions : SQL conditions from pcpq.integrations.conditions; a document must match all of them
+        where : a further condition in SQL, written by the user
+        ids : ids to search among; None: all documents
+        options : options of Index.search
         """
         self._refuse_closed()
         options = {"where_limits": self.where_limits} | options
-        index, condition = self.index, together(conditions, where, options["where_limits"])
+        index, condition = self.index, joined_condition(conditions, where, options["where_limits"])
         if index is None:
             return []
         if isinstance(k, int):
-            k = min(k, max(len(index), 1))  # a list of documents needs no filling up
+            k = min(k, max(len(index), 1))  # otherwise the index would pad its results to k
         scores, found = index.search(np.asarray(query), k, filter=ids, where=condition, **options)
         score_of = {i: float(score) for i, score in zip(found, scores, strict=True) if isinstance(i, str)}
         return [(row, score_of[row.id]) for row in self.rows(list(score_of))]
@@ -228,54 +231,54 @@ class Documents:
     def find_diverse(
         self, query: Any, k: int, candidates: int, balance: float, **options: Any
     ) -> list[tuple[Row, float]]:
-        """Of the best candidates, k that are like the query and unlike each other; see `diverse`."""
+        """Return k of the best candidates that are like the query and unlike each other; see `diverse`."""
         if not 0 <= balance <= 1:
             raise ValueError(f"the balance of relevance and diversity is {balance!r}; expected 0 to 1")
         found = {row.id: (row, score) for row, score in self.find(query, max(k, candidates), **options)}
         if not found:
             return []
-        index = self._there()
-        ids, vectors = of_those_there(index, list(found), index.reconstruct)
-        return [found[ids[place]] for place in diverse(np.asarray(query), vectors, k, balance)] if ids else []
+        index = self._existing_index()
+        ids, vectors = get_existing(index, list(found), index.reconstruct)
+        return [found[ids[row]] for row in diverse(np.asarray(query), vectors, k, balance)] if ids else []
 
     def rows(self, ids: Iterable[str]) -> list[Row]:
-        """Documents by their ids, in that order, each once; those that are not there are left out."""
+        """Return documents in the order of ids, each once. Ids that do not exist are left out."""
         self._refuse_closed()
         index = self.index
         if index is None:
             return []
-        there, table = of_those_there(index, list(dict.fromkeys(ids)), index.get)
-        if not there:
+        found, table = get_existing(index, list(dict.fromkeys(ids)), index.get)
+        if not found:
             return []
-        nodes = table[NODE].to_pylist() if NODE in table.column_names else [None] * len(there)
-        columns = (there, table[TEXT].to_pylist(), table[METADATA].to_pylist(), nodes)
+        nodes = table[NODE].to_pylist() if NODE in table.column_names else [None] * len(found)
+        columns = (found, table[TEXT].to_pylist(), table[METADATA].to_pylist(), nodes)
         return [Row(*parts) for parts in zip(*columns, strict=True)]
 
     def ids_where(
         self, conditions: Iterable[str] = (), where: str | None = None, ids: Sequence[str] | None = None
     ) -> list[str]:
-        """The ids of all documents, or of some, that conditions hold for."""
+        """Return the ids of the documents that match all conditions, among `ids` if given."""
         self._refuse_closed()
-        index, condition = self.index, together(conditions, where, self.where_limits)
+        index, condition = self.index, joined_condition(conditions, where, self.where_limits)
         if index is None or len(index) == 0:
             return []
-        # Any query finds all of them if it asks for as many as there are.
+        # With k = the number of documents, any query returns every document that matches.
         query = np.ones(index.stats()["dimensions"], np.float32)
         limits = self.where_limits
         found = index.search(query, len(index), filter=ids, where=condition, where_limits=limits).ids
         return [some_id for some_id in found if isinstance(some_id, str)]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a copy to a directory; to its own, there is nothing left to write."""
+        """Write a copy to a directory. Nothing is written to the store's own directory, which is up to date."""
         if self.path is None or self.path.resolve() != Path(path).resolve():
-            self._there().save(path)
+            self._existing_index().save(path)
 
     def refresh(self) -> bool:
-        """See what the writer has committed since; only where mode is "r"."""
-        return self._there().refresh()
+        """Load what the writing process has committed; return whether there was anything new. For mode "r"."""
+        return self._existing_index().refresh()
 
     def close(self) -> None:
-        """Let others write the directory; what is only in memory stays as it is."""
+        """Close the directory, so that another process can write to it. A store in memory stays usable."""
         with self._writing:
             if self.path is not None:
                 self._closed = True
@@ -283,36 +286,56 @@ class Documents:
                     self.index.close()
 
 
+class DocumentStore:
+    """Methods that the stores of LangChain and LlamaIndex have in common."""
+
+    _documents: Documents
+
+    def refresh(self) -> bool:
+        """Load what the writing process has committed; returns whether there was anything new. For mode "r"."""
+        return self._documents.refresh()
+
+    def close(self) -> None:
+        """Close the store, so that another process can write to the directory."""
+        self._documents.close()
+
+    def __enter__(self: Store) -> Store:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
 def require_attributes() -> None:
-    """An ImportError that says how to get what texts and conditions need."""
+    """Raise an ImportError that names the extra to install, unless pyarrow and duckdb are installed."""
     arrow()
     duck()
 
 
 def is_free(path: Path) -> bool:
-    """Whether an index can be made there; a FileExistsError if something else is in the way."""
+    """Return whether no index exists at a path; raise a FileExistsError if other files are there."""
     if not path.exists():
         return True
     if not path.is_dir():
-        raise FileExistsError(f"{path} is not a directory, as an index is")
+        raise FileExistsError(f"{path} is not a directory; an index is stored in a directory")
     names = {entry.name for entry in path.iterdir()}
-    strangers = sorted(name for name in names if not is_ours(name))
-    if strangers and MANIFEST not in names:
-        raise FileExistsError(f"{path} is not an index: it holds {strangers[0]}")
+    other_files = sorted(name for name in names if not is_ours(name))
+    if other_files and MANIFEST not in names:
+        raise FileExistsError(f"{path} is not an index: it holds {other_files[0]}")
     return MANIFEST not in names
 
 
-def together(conditions: Iterable[str], where: str | None, limits: WhereLimits | None) -> str | None:
-    """All conditions as one; None for none."""
+def joined_condition(conditions: Iterable[str], where: str | None, limits: WhereLimits | None) -> str | None:
+    """Return one SQL condition that holds if all of them hold; None if there are none."""
     found = list(conditions)
     if where is None or not found:
         return both(found) if found else where
     require_expression(where, checked_limits(limits))
-    return both([*found, f"({where}\n)"])  # a comment ends with its line
+    return both([*found, f"({where}\n)"])  # the line break ends a comment at the end of `where`
 
 
 def require_expression(where: str, limits: WhereLimits) -> None:
-    """A ValueError unless it is an expression by itself: in parentheses, what is none might become one."""
+    """Raise a ValueError unless `where` is a complete SQL expression before parentheses are put around it."""
     duckdb = duck()
     refuse_text(where, limits)
     try:
@@ -321,42 +344,42 @@ def require_expression(where: str, limits: WhereLimits) -> None:
         raise refusal(where, str(error).splitlines()[0]) from error
 
 
-def of_those_there(index: Index, ids: list[str], get: Callable[[Any], Any]) -> tuple[list[str], Any]:
-    """Ids that are there, and what there is of them, though others may remove some right now."""
-    while there := [some_id for some_id in ids if some_id in index]:
+def get_existing(index: Index, ids: list[str], get: Callable[[Any], Any]) -> tuple[list[str], Any]:
+    """Return the ids that exist and `get` of them; retry if other threads remove some of them meanwhile."""
+    while found := [some_id for some_id in ids if some_id in index]:
         try:
-            return there, get(there)
+            return found, get(found)
         except KeyError:
             continue
     return [], None
 
 
 def diverse(query: NDArray[Any], vectors: Float32Array, k: int, balance: float) -> list[int]:
-    """Rows by maximal marginal relevance: the nearest first, then the best by what is new in them.
+    """Return k row numbers by maximal marginal relevance, the row nearest to the query first.
 
-    A row's worth is `balance` times its cosine with the query, less 1 - `balance` times the largest of those
-    with the rows chosen before.
+    The value of a row is `balance` times its cosine with the query, minus 1 - `balance` times its largest
+    cosine with the rows chosen so far.
     """
-    unit, (asked,) = unit_rows(vectors), unit_rows(query[None])
-    relevance = unit @ asked
+    unit, (unit_query,) = unit_rows(vectors), unit_rows(query[None])
+    relevance = unit @ unit_query
     chosen = [int(np.argmax(relevance))]
-    likeness = unit @ unit[chosen[0]]
+    similarity = unit @ unit[chosen[0]]
     while len(chosen) < min(k, len(vectors)):
-        worth = balance * relevance - (1 - balance) * likeness
-        worth[chosen] = -np.inf
-        chosen.append(int(np.argmax(worth)))
-        likeness = np.maximum(likeness, unit @ unit[chosen[-1]])
+        value = balance * relevance - (1 - balance) * similarity
+        value[chosen] = -np.inf
+        chosen.append(int(np.argmax(value)))
+        similarity = np.maximum(similarity, unit @ unit[chosen[-1]])
     return chosen
 
 
 def unit_rows(rows: NDArray[Any]) -> NDArray[np.float64]:
-    """Rows of length 1; zeros stay zeros."""
+    """Return rows scaled to length 1; zero rows stay zero."""
     lengths = np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
     return rows / np.where(lengths > 0, lengths, 1)
 
 
 def relevance_of(metric: str) -> Callable[[float], float]:
-    """Scores of a metric as numbers from 0 to 1, the best largest."""
+    """Return a function from the scores of a metric to relevances from 0 to 1, where larger is better."""
     if metric == "cosine":
         return lambda score: min(max(score, 0.0), 1.0)
     if metric == "euclidean":

@@ -1,4 +1,4 @@
-"""An index of Faiss as one of pcpq: the same vectors, ids and metric."""
+"""Conversion of Faiss indexes into pcpq indexes with the same vectors, ids and metric."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from pcpq.segment.attributes import as_table
 try:
     import faiss
 except ImportError as missing:
-    raise ImportError("an index of Faiss is read by Faiss: pip install 'pcpq[faiss]'") from missing
+    raise ImportError("from_faiss needs Faiss: pip install 'pcpq[faiss]'") from missing
 
 METRICS = {faiss.METRIC_INNER_PRODUCT: "dot", faiss.METRIC_L2: "euclidean"}
-# These hold their vectors one after the other, as they are; others that are called flat may not.
+# Classes that store float32 vectors one after the other. Other subclasses of IndexFlat may not.
 PLAIN = (faiss.IndexFlat, faiss.IndexFlatL2, faiss.IndexFlatIP)
-# A graph over another index, which holds the vectors.
+# Classes of graphs, whose vectors are stored in another index.
 GRAPHS: tuple[type[Any], ...] = (faiss.IndexHNSW, faiss.IndexNSG, faiss.IndexNNDescent)
 
 Rows = slice | NDArray[Any]
@@ -68,7 +68,7 @@ def from_faiss(
     held = held_by(index)
     if not held.exact and not lossy:
         kind = type(index).__name__
-        raise ValueError(f"this {kind} holds its vectors only about: lossy=True takes what it reconstructs")
+        raise ValueError(f"this {kind} holds only approximate vectors: lossy=True accepts what it reconstructs")
     if same_lists:
         options = {"n_lists": lists_of(index)} | options
     ids = held.ids
@@ -81,7 +81,7 @@ def from_faiss(
 
 
 def read(path: Path) -> Any:
-    """An index from a file, mapped where Faiss can; only from those you trust: Faiss does."""
+    """Return the Faiss index in a file, memory-mapped if Faiss can do that. Faiss does not check its files."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no such file")
     problem: Exception | None = None
@@ -95,14 +95,14 @@ def read(path: Path) -> Any:
 
 
 def refuse_others(index: Any) -> None:
-    """A TypeError or ValueError for what has no vectors of floats here."""
+    """Raise a TypeError or ValueError unless an object is a Faiss index of float vectors in main memory."""
     kind = type(index).__name__
     if isinstance(index, faiss.IndexBinary):
         raise ValueError(f"a Faiss {kind} holds bits; pcpq holds floats")
     if kind.startswith("GpuIndex"):
         raise ValueError(f"this {kind} is on a GPU: give faiss.index_gpu_to_cpu(index)")
     if not isinstance(index, faiss.Index):
-        raise TypeError(f"index is a {kind}; expected an index of Faiss, or the path of one")
+        raise TypeError(f"index is a {kind}; expected a Faiss index, or the path of one")
     if index.metric_type not in METRICS:
         raise ValueError(f"this {kind} has metric {index.metric_type}; pcpq has inner product (0) and L2 (1)")
     if index.ntotal == 0:
@@ -110,9 +110,9 @@ def refuse_others(index: Any) -> None:
 
 
 def chosen_metric(asked: str | None, found: str, normalised: bool) -> str:
-    """That of the Faiss index, or cosine where it comes to the same."""
+    """Return the metric of the Faiss index, or cosine for normalised vectors; raise a ValueError for others."""
     if normalised and found != "dot":
-        raise ValueError("a Faiss index that normalises vectors is read by inner products; this one has L2")
+        raise ValueError("a Faiss index that normalises vectors must use inner products; this one has L2")
     found = "cosine" if normalised else found
     if asked in (None, found) or (asked, found) == ("cosine", "dot"):
         return asked or found
@@ -120,7 +120,7 @@ def chosen_metric(asked: str | None, found: str, normalised: bool) -> str:
 
 
 def lists_of(index: Any) -> int:
-    """How many lists it has, wherever they are."""
+    """Return the number of inverted lists of a Faiss index, also if it is wrapped in other indexes."""
     inverted = faiss.try_extract_index_ivf(index)
     if inverted is None:
         raise ValueError(f"same_lists is True, but this Faiss {type(index).__name__} has no lists")
@@ -128,16 +128,19 @@ def lists_of(index: Any) -> int:
 
 
 class Held(NamedTuple):
-    """The vectors of an index, in the order in which it has them."""
+    """Vectors and ids of a Faiss index, in its own order."""
 
     rows: Float32Array | LazyRows
-    ids: Ids | None  # None: counted up from 0
-    exact: bool = True
+    ids: Ids | None  # None: 0, 1, 2, ...
+    exact: bool = True  # False: vectors are reconstructed from codes
     normalised: bool = False
 
 
 def held_by(index: Any) -> Held:
-    """What an index of Faiss holds, inside whatever is around it; the caller keeps it alive."""
+    """Return the vectors and ids of a Faiss index or of the index that it wraps.
+
+    They may refer to memory of the Faiss index, which the caller must keep.
+    """
     index = faiss.downcast_index(index)
     if isinstance(index, faiss.IndexIDMap):
         inner, ids = held_by(index.index), faiss.vector_to_array(index.id_map)
@@ -158,7 +161,7 @@ def held_by(index: Any) -> Held:
 
 
 def rows_read(index: Any, read: Callable[[Rows], Float32Array]) -> LazyRows:
-    """Rows that Faiss makes when they are wanted, or a ValueError if it cannot."""
+    """Return rows that are read from Faiss on access; raise a ValueError if Faiss cannot reconstruct them."""
     try:
         return LazyRows(index.ntotal, read)
     except RuntimeError as error:
@@ -167,7 +170,7 @@ def rows_read(index: Any, read: Callable[[Rows], Float32Array]) -> LazyRows:
 
 
 def reconstructed(index: Any, rows: Rows) -> Float32Array:
-    """Some vectors of an index that numbers them from 0."""
+    """Return the given rows of a Faiss index without ids of its own, reconstructed."""
     if isinstance(rows, slice):
         start, stop, _ = rows.indices(index.ntotal)
         some: Float32Array = index.reconstruct_n(start, stop - start)
@@ -177,10 +180,10 @@ def reconstructed(index: Any, rows: Rows) -> Float32Array:
 
 
 def in_lists(index: Any) -> Held:
-    """The vectors of an IndexIVF, list by list."""
+    """Return the vectors and ids of an IndexIVF in the order of its inverted lists."""
     lists = index.invlists
     if lists.use_iterator:
-        raise ValueError("the lists of this Faiss index are somewhere else, and only iterated over")
+        raise ValueError("the lists of this Faiss index are stored elsewhere and can only be iterated over")
     ends = np.cumsum([lists.list_size(number) for number in range(index.nlist)])
     if ends[-1] != index.ntotal:
         raise ValueError(f"the lists of this Faiss index hold {ends[-1]} of its {index.ntotal} vectors")
@@ -191,69 +194,69 @@ def in_lists(index: Any) -> Held:
             pointer = lists.get_ids(number)
             ids[end - size : end] = faiss.rev_swig_ptr(pointer, size)
             lists.release_ids(number, pointer)
-    of_list = floats_of if type(index) is faiss.IndexIVFFlat else decoded
+    read_list = floats_of if type(index) is faiss.IndexIVFFlat else decoded
 
     def read(rows: Rows) -> Float32Array:
         numbers = np.arange(*rows.indices(index.ntotal)) if isinstance(rows, slice) else rows
-        owners = np.searchsorted(ends, numbers, side="right")
-        order, found = np.argsort(owners, kind="stable"), np.empty((len(numbers), index.d), np.float32)
-        starts = np.flatnonzero(np.diff(owners[order], prepend=-1))
+        list_numbers = np.searchsorted(ends, numbers, side="right")
+        order, found = np.argsort(list_numbers, kind="stable"), np.empty((len(numbers), index.d), np.float32)
+        starts = np.flatnonzero(np.diff(list_numbers[order], prepend=-1))
         for some in np.split(order, starts)[1:]:
-            number = int(owners[some[0]])
+            number = int(list_numbers[some[0]])
             size = lists.list_size(number)
-            found[some] = of_list(index, number, size, numbers[some] - (ends[number] - size))
+            found[some] = read_list(index, number, size, numbers[some] - (ends[number] - size))
         return found
 
     return Held(rows_read(index, read), ids, isinstance(index, faiss.IndexIVFFlat))
 
 
-def floats_of(index: Any, number: int, size: int, places: NDArray[Any]) -> Float32Array:
-    """Some rows of a list whose codes are the vectors themselves."""
+def floats_of(index: Any, number: int, size: int, positions: NDArray[Any]) -> Float32Array:
+    """Return vectors of an inverted list whose codes are the float32 vectors themselves."""
     pointer = index.invlists.get_codes(number)
     values = faiss.rev_swig_ptr(pointer, size * index.code_size).view(np.float32).reshape(size, index.d)
-    some: Float32Array = values[places]  # a copy
+    some: Float32Array = values[positions]  # copied before the codes are released
     index.invlists.release_codes(number, pointer)
     return some
 
 
-def decoded(index: Any, number: int, size: int, places: NDArray[Any]) -> Float32Array:
-    """Some rows of a list as its codes have them, one at a time: lists may be packed in many ways."""
-    some = np.empty((len(places), index.d), np.float32)
-    for row, place in zip(some, places.tolist(), strict=True):
-        index.reconstruct_from_offset(number, place, faiss.swig_ptr(row))
+def decoded(index: Any, number: int, size: int, positions: NDArray[Any]) -> Float32Array:
+    """Return vectors of an inverted list, reconstructed one by one, because the layout of its codes varies."""
+    some = np.empty((len(positions), index.d), np.float32)
+    for row, position in zip(some, positions.tolist(), strict=True):
+        index.reconstruct_from_offset(number, position, faiss.swig_ptr(row))
     return some
 
 
 def before_transforms(index: Any) -> Held:
-    """The vectors of an index that turns them first, turned back."""
-    steps = [faiss.downcast_VectorTransform(index.chain.at(place)) for place in range(index.chain.size())]
-    inner, kept = held_by(index.index), True
+    """Return the vectors of an IndexPreTransform, with its transforms reversed."""
+    steps = [faiss.downcast_VectorTransform(index.chain.at(i)) for i in range(index.chain.size())]
+    inner, reversible = held_by(index.index), True
     for step in steps:
         refuse_step(step, index.metric_type)
-        kept = kept and step.d_out >= step.d_in
+        reversible = reversible and step.d_out >= step.d_in
 
     def read(rows: Rows) -> Float32Array:
-        turned = np.ascontiguousarray(inner.rows[rows])
-        found = np.empty((len(turned), index.d), np.float32)
-        index.reverse_chain(len(turned), faiss.swig_ptr(turned), faiss.swig_ptr(found))
+        transformed = np.ascontiguousarray(inner.rows[rows])
+        found = np.empty((len(transformed), index.d), np.float32)
+        index.reverse_chain(len(transformed), faiss.swig_ptr(transformed), faiss.swig_ptr(found))
         return found
 
     normalised = inner.normalised or any(isinstance(step, faiss.NormalizationTransform) for step in steps)
-    return Held(rows_read(index, read), inner.ids, inner.exact and kept, normalised)
+    return Held(rows_read(index, read), inner.ids, inner.exact and reversible, normalised)
 
 
 def refuse_step(step: Any, metric: int) -> None:
-    """A ValueError for a transform that cannot be undone, or not without other answers."""
+    """Raise a ValueError for a transform that cannot be reversed, or whose reversal changes the results."""
     kind = type(step).__name__
-    moves = isinstance(step, faiss.CenteringTransform)
+    shifts = isinstance(step, faiss.CenteringTransform)
     if isinstance(step, faiss.LinearTransform):
         if not step.is_orthonormal:
-            raise ValueError(f"the {kind} of this Faiss index stretches vectors, and cannot be undone")
-        moves = bool(step.have_bias and faiss.vector_to_array(step.b).any())
+            raise ValueError(f"the {kind} of this Faiss index is not orthonormal and cannot be undone")
+        shifts = bool(step.have_bias and faiss.vector_to_array(step.b).any())
     elif isinstance(step, faiss.NormalizationTransform):
         if step.norm != 2.0:
-            raise ValueError(f"the {kind} of this Faiss index is of norm {step.norm}; cosine has 2")
+            raise ValueError(f"the {kind} of this Faiss index uses the norm {step.norm}; cosine uses 2")
     elif not isinstance(step, (faiss.CenteringTransform, faiss.RemapDimensionsTransform)):
         raise ValueError(f"the {kind} of this Faiss index cannot be undone")
-    if moves and metric == faiss.METRIC_INNER_PRODUCT:
-        raise ValueError(f"the {kind} of this Faiss index moves vectors, and inner products with them")
+    if shifts and metric == faiss.METRIC_INNER_PRODUCT:
+        raise ValueError(f"the {kind} of this Faiss index shifts vectors, which changes inner products")

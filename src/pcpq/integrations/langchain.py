@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from pcpq.index import Index
 from pcpq.integrations import conditions
-from pcpq.integrations.documents import Documents, Row, relevance_of
+from pcpq.integrations.documents import Documents, DocumentStore, Row, relevance_of
 from pcpq.search.where import WhereLimits
 
 try:
@@ -25,7 +25,7 @@ Filter = Mapping[str, Any]
 Scored = list[tuple[Document, float]]
 
 
-class PCPQVectorStore(VectorStore):
+class PCPQVectorStore(DocumentStore, VectorStore):
     """A vector store of documents with text, metadata and embeddings.
 
     Parameters
@@ -122,10 +122,10 @@ class PCPQVectorStore(VectorStore):
 
         Returns the ids.
         """
-        rows = new_rows(texts, metadatas, ids)
-        if rows.ids:
-            rows.put(self._documents, self._embedding.embed_documents(rows.texts))
-        return rows.ids
+        new = new_texts(texts, metadatas, ids)
+        if new.ids:
+            new.put(self._documents, self._embedding.embed_documents(new.texts))
+        return new.ids
 
     async def aadd_texts(
         self,
@@ -136,11 +136,11 @@ class PCPQVectorStore(VectorStore):
         **kwargs: Any,
     ) -> list[str]:
         """Add texts, or replace those with the same ids, asynchronously. Returns the ids."""
-        rows = new_rows(texts, metadatas, ids)
-        if rows.ids:
-            embedded = await self._embedding.aembed_documents(rows.texts)
-            await run_in_executor(None, rows.put, self._documents, embedded)
-        return rows.ids
+        new = new_texts(texts, metadatas, ids)
+        if new.ids:
+            embedded = await self._embedding.aembed_documents(new.texts)
+            await run_in_executor(None, new.put, self._documents, embedded)
+        return new.ids
 
     def delete(
         self,
@@ -249,62 +249,48 @@ class PCPQVectorStore(VectorStore):
         """Write a copy to a directory, which `load` opens. A store with a path is stored already."""
         self._documents.save(path)
 
-    def refresh(self) -> bool:
-        """Load what the writing process has committed; returns whether there was anything new. For mode "r"."""
-        return self._documents.refresh()
 
-    def close(self) -> None:
-        """Close the store, so that another process can write to the directory."""
-        self._documents.close()
-
-    def __enter__(self) -> PCPQVectorStore:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-
-class NewRows:
-    """Texts that wait for their vectors."""
+class NewTexts:
+    """Texts with ids and metadata, to be added as soon as their embeddings are computed."""
 
     def __init__(self, ids: list[str], texts: list[str], metadatas: list[dict[str, Any]]) -> None:
         self.ids, self.texts, self.metadatas = ids, texts, metadatas
 
     def put(self, documents: Documents, vectors: list[list[float]]) -> None:
-        """Add them."""
+        """Add the texts with their embeddings to documents."""
         documents.put(self.ids, vectors, self.texts, self.metadatas)
 
 
-def new_rows(
+def new_texts(
     texts: Iterable[str], metadatas: Sequence[dict[str, Any] | None] | None, ids: Sequence[str | None] | None
-) -> NewRows:
-    """Texts with an id and metadata each, or a ValueError if there are more or fewer of those."""
+) -> NewTexts:
+    """Return texts with one id and metadata each; raise a ValueError if their numbers differ."""
     if isinstance(texts, str):
-        raise TypeError(f"texts is {texts!r}; expected several")
+        raise TypeError(f"texts is {texts!r}; expected a list of texts")
     all_texts = list(texts)
     for name, given in (("metadatas", metadatas), ("ids", ids)):
         if given is not None and len(given) != len(all_texts):
-            raise ValueError(f"{len(given)} {name} for {len(all_texts)} texts; expected one a text")
-    own_ids = [str(uuid4()) if i is None else i for i in ids or [None] * len(all_texts)]
-    return NewRows(own_ids, all_texts, [one or {} for one in metadatas or [None] * len(all_texts)])
+            raise ValueError(f"{len(given)} {name} for {len(all_texts)} texts; expected one per text")
+    all_ids = [str(uuid4()) if i is None else i for i in ids or [None] * len(all_texts)]
+    return NewTexts(all_ids, all_texts, [one or {} for one in metadatas or [None] * len(all_texts)])
 
 
 def document_of(row: Row) -> Document:
-    """As LangChain has it."""
+    """Return a stored document as a Document of LangChain."""
     return Document(id=row.id, page_content=row.text, metadata=json.loads(row.metadata))
 
 
 def conditions_of(filter: Filter | None) -> list[str]:
-    """What a filter asks for; all of it must hold."""
+    """Return the SQL conditions of a filter; a document must match all of them."""
     if filter is None:
         return []
     if not isinstance(filter, Mapping):
-        raise TypeError(f"filter is {filter!r}; expected a dict as {{'year': {{'$gt': 2020}}}}")
+        raise TypeError(f"filter is {filter!r}; expected a dict such as {{'year': {{'$gt': 2020}}}}")
     return [condition_of(key, wanted) for key, wanted in filter.items()]
 
 
 def condition_of(key: str, wanted: Any) -> str:
-    """Of one key: a value, operators, or more filters."""
+    """Return the SQL condition of one key of a filter, whose value is a value, operators or more filters."""
     if key in ("$and", "$or"):
         if not isinstance(wanted, Sequence) or isinstance(wanted, str):
             raise TypeError(f"{key} has {wanted!r}; expected a list of filters")
@@ -313,7 +299,7 @@ def condition_of(key: str, wanted: Any) -> str:
     if key == "$not":
         return conditions.negated(conditions.both(conditions_of(wanted)))
     if isinstance(key, str) and key.startswith("$"):
-        raise ValueError(f"a filter has the key {key!r}; expected one of the metadata, $and, $or or $not")
+        raise ValueError(f"a filter has the key {key!r}; expected a key of the metadata, $and, $or or $not")
     if not isinstance(wanted, Mapping):
         return conditions.among(key, [wanted])
     for operator in wanted:
@@ -323,14 +309,14 @@ def condition_of(key: str, wanted: Any) -> str:
 
 
 def existing(key: str, value: Any) -> str:
-    """It is there, or it is not."""
+    """Return a condition that holds if a key exists (value True) or is missing (value False)."""
     if not isinstance(value, bool):
         raise TypeError(f"$exists has {value!r}; expected True or False")
     return conditions.negated(conditions.missing(key)) if value else conditions.missing(key)
 
 
-def several(values: Any, operator: str) -> list[Any]:
-    """A list, or a TypeError."""
+def as_list(values: Any, operator: str) -> list[Any]:
+    """Return the values of an operator as a list; raise a TypeError if they are not a collection."""
     if not isinstance(values, (list, tuple, set, frozenset)):
         raise TypeError(f"{operator} has {values!r}; expected a list")
     return list(values)
@@ -343,8 +329,8 @@ OPERATORS: dict[str, Callable[[str, Any], str]] = {
     "$gte": lambda key, value: conditions.ordered(key, ">=", value),
     "$lt": lambda key, value: conditions.ordered(key, "<", value),
     "$lte": lambda key, value: conditions.ordered(key, "<=", value),
-    "$in": lambda key, values: conditions.among(key, several(values, "$in")),
-    "$nin": lambda key, values: conditions.negated(conditions.among(key, several(values, "$nin"))),
+    "$in": lambda key, values: conditions.among(key, as_list(values, "$in")),
+    "$nin": lambda key, values: conditions.negated(conditions.among(key, as_list(values, "$nin"))),
     "$exists": lambda key, value: existing(key, value),
     "$contains": lambda key, value: conditions.containing_any(key, [value]),
     "$like": lambda key, value: conditions.like(key, value),

@@ -11,7 +11,7 @@ from typing import Any
 
 from pcpq.index import Index
 from pcpq.integrations import conditions
-from pcpq.integrations.documents import Documents, Row, is_free, relevance_of
+from pcpq.integrations.documents import Documents, DocumentStore, Row, is_free, relevance_of
 from pcpq.search.where import WhereLimits
 
 try:
@@ -36,14 +36,14 @@ try:
 except ImportError as error:
     raise ImportError("the LlamaIndex store needs llama-index-core: pip install 'pcpq[llama-index]'") from error
 
-# Where LlamaIndex keeps what a node is, and which document it is from.
+# Keys of LlamaIndex's metadata: JSON of the node, its class, and the id of its document.
 CONTENT, KIND, SOURCE = "_node_content", "_node_type", "ref_doc_id"
-# Unless a query says otherwise: what MMR chooses from, in numbers of results, and how it weighs.
+# Defaults of MMR: number of candidates per result, and weight of similarity against diversity.
 CANDIDATES = 4.0
 BALANCE = 0.5
 
 
-class PCPQVectorStore(BasePydanticVectorStore):
+class PCPQVectorStore(DocumentStore, BasePydanticVectorStore):
     """A vector store of nodes with text, metadata and embeddings.
 
     Parameters
@@ -83,7 +83,7 @@ class PCPQVectorStore(BasePydanticVectorStore):
         self._documents = documents
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """A pickle is a copy in memory, with its nodes; LlamaIndex's own way would leave them out."""
+        """Restore a pickled store in memory, with its nodes, which LlamaIndex's own method leaves out."""
         own = state["__dict__"] | {"path": None, "mode": "a"}
         BaseModel.__setstate__(self, state | {"__dict__": own})
 
@@ -161,8 +161,9 @@ class PCPQVectorStore(BasePydanticVectorStore):
         wanted = conditions_of(filters)
         ids = node_ids
         if ids is None or wanted:
-            there = set(found := self._documents.ids_where(wanted, ids=node_ids))
-            ids = found if node_ids is None else [some_id for some_id in node_ids if some_id in there]
+            matching_ids = self._documents.ids_where(wanted, ids=node_ids)
+            matches = set(matching_ids)
+            ids = matching_ids if node_ids is None else [i for i in node_ids if i in matches]
         return [node_of(row) for row in self._documents.rows(ids)]
 
     async def aget_nodes(
@@ -196,14 +197,14 @@ class PCPQVectorStore(BasePydanticVectorStore):
         wanted = conditions_of(query.filters)
         if query.doc_ids is not None:
             wanted.append(conditions.among(SOURCE, query.doc_ids))
-        # A retriever lists the nodes that its index knows: none where the store has the texts.
+        # LlamaIndex gives an empty list of node ids if the store has the texts: it means all nodes.
         kwargs |= {"conditions": wanted, "ids": query.node_ids or None}
-        asked, k = query.query_embedding, query.similarity_top_k
+        embedding, k = query.query_embedding, query.similarity_top_k
         if query.mode == VectorStoreQueryMode.MMR:
             balance, candidates = mmr_options(query, kwargs)
-            found = self._documents.find_diverse(asked, k, candidates, balance, **kwargs)
+            found = self._documents.find_diverse(embedding, k, candidates, balance, **kwargs)
         elif query.mode == VectorStoreQueryMode.DEFAULT:
-            found = self._documents.find(asked, k, **kwargs)
+            found = self._documents.find(embedding, k, **kwargs)
         else:
             raise ValueError(f"the mode of the query is {query.mode.value!r}; expected 'default' or 'mmr'")
         metric = self._documents.metric
@@ -225,47 +226,33 @@ class PCPQVectorStore(BasePydanticVectorStore):
         if self._documents.index is not None:
             self._documents.save(path)
         elif is_free(path):
-            path.mkdir(parents=True, exist_ok=True)  # nothing is there yet; it opens as such
+            path.mkdir(parents=True, exist_ok=True)  # an empty directory opens as an empty store
         else:
-            raise FileExistsError(f"{path} holds nodes, and this store has none yet to replace them")
-
-    def refresh(self) -> bool:
-        """Load what the writing process has committed; returns whether there was anything new. For mode "r"."""
-        return self._documents.refresh()
-
-    def close(self) -> None:
-        """Close the store, so that another process can write to the directory."""
-        self._documents.close()
-
-    def __enter__(self) -> PCPQVectorStore:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
+            raise FileExistsError(f"{path} holds nodes, and this store is empty")
 
 
 def text_of(node: BaseNode) -> str:
-    """Without metadata."""
+    """Return the text of a node without its metadata."""
     return node.get_content(metadata_mode=MetadataMode.NONE) or ""
 
 
 def node_of(row: Row) -> BaseNode:
-    """As it was added; a document that comes from elsewhere becomes one too."""
+    """Return a stored row as a node; a row that was not stored by LlamaIndex becomes a TextNode."""
     metadata = json.loads(row.metadata)
     if row.node is None:
         return TextNode(id_=row.id, text=row.text, metadata=metadata)
-    # Of nodes without a text, some have no place for one.
+    # Some classes of nodes without text have no field for a text.
     return metadata_dict_to_node({CONTENT: row.node, KIND: metadata.get(KIND)}, text=row.text or None)
 
 
 def require_local(fs: AbstractFileSystem | None) -> None:
-    """A ValueError for files that are elsewhere: they could not be mapped."""
+    """Raise a ValueError unless a file system is local, because indexes are memory-mapped."""
     if fs is not None and not isinstance(fs, LocalFileSystem):
-        raise ValueError(f"the file system is {type(fs).__name__}; an index lives in a local directory")
+        raise ValueError(f"the file system is {type(fs).__name__}; an index is stored in a local directory")
 
 
 def mmr_options(query: VectorStoreQuery, options: dict[str, Any]) -> tuple[float, int]:
-    """The weight of relevance and the number of candidates, taken out of the options of a query."""
+    """Return the weight of similarity and the number of candidates; remove them from the options of a query."""
     balance = options.pop("mmr_threshold", query.mmr_threshold)
     factor, candidates = options.pop("mmr_prefetch_factor", None), options.pop("mmr_prefetch_k", None)
     if factor is not None and candidates is not None:
@@ -277,36 +264,36 @@ def mmr_options(query: VectorStoreQuery, options: dict[str, Any]) -> tuple[float
 
 
 def conditions_of(filters: MetadataFilters | None) -> list[str]:
-    """What filters ask for; all of it must hold. Filters without any in them ask for nothing."""
+    """Return the SQL condition of filters in a list, which is empty if there are no filters."""
     return [condition_of(filters)] if filters is not None and filters.filters else []
 
 
 def condition_of(filters: MetadataFilters) -> str:
-    """Filters, and filters in them, as one condition."""
+    """Return one SQL condition for filters, which may be nested."""
     parts = [
         condition_of(one) if isinstance(one, MetadataFilters) else OPERATORS[one.operator](one)
         for one in filters.filters
     ]
     if filters.condition in (None, FilterCondition.AND):
         return conditions.both(parts)
-    found = conditions.either(parts)
-    return found if filters.condition == FilterCondition.OR else conditions.negated(found)
+    any_part = conditions.either(parts)
+    return any_part if filters.condition == FilterCondition.OR else conditions.negated(any_part)
 
 
-def several(one: MetadataFilter) -> list[Any]:
-    """A filter's list, or a TypeError."""
+def list_value(one: MetadataFilter) -> list[Any]:
+    """Return the value of a filter that must be a list; raise a TypeError otherwise."""
     if not isinstance(one.value, list):
         raise TypeError(f"{one.key!r} {one.operator.value} has {one.value!r}; expected a list")
     return one.value
 
 
 def ordered(one: MetadataFilter) -> str:
-    """Operators are written as in SQL."""
+    """Return the condition of a comparison; LlamaIndex writes its operators as in SQL."""
     return conditions.ordered(one.key, one.operator.value, one.value)
 
 
 def matching(one: MetadataFilter) -> str:
-    """A text in the field."""
+    """Return the condition of a text match."""
     ignore_case = one.operator == FilterOperator.TEXT_MATCH_INSENSITIVE
     return conditions.matching(one.key, one.value, ignore_case=ignore_case)
 
@@ -318,10 +305,10 @@ OPERATORS: dict[FilterOperator, Callable[[MetadataFilter], str]] = {
     FilterOperator.GTE: ordered,
     FilterOperator.LT: ordered,
     FilterOperator.LTE: ordered,
-    FilterOperator.IN: lambda one: conditions.among(one.key, several(one)),
-    FilterOperator.NIN: lambda one: conditions.negated(conditions.among(one.key, several(one))),
-    FilterOperator.ANY: lambda one: conditions.containing_any(one.key, several(one)),
-    FilterOperator.ALL: lambda one: conditions.containing_all(one.key, several(one)),
+    FilterOperator.IN: lambda one: conditions.among(one.key, list_value(one)),
+    FilterOperator.NIN: lambda one: conditions.negated(conditions.among(one.key, list_value(one))),
+    FilterOperator.ANY: lambda one: conditions.containing_any(one.key, list_value(one)),
+    FilterOperator.ALL: lambda one: conditions.containing_all(one.key, list_value(one)),
     FilterOperator.CONTAINS: lambda one: conditions.containing_any(one.key, [one.value]),
     FilterOperator.TEXT_MATCH: matching,
     FilterOperator.TEXT_MATCH_INSENSITIVE: matching,

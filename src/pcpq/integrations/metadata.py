@@ -1,7 +1,7 @@
-"""Texts and metadata of documents as the attributes of vectors.
+"""Texts and metadata of documents as attributes of vectors.
 
-Metadata as a whole is a column of JSON texts: conditions look at it, and nothing is lost in it. Keys that hold
-texts, numbers or truth values are columns as well, for the SQL that people write.
+The complete metadata is a column of JSON texts, which filters read. Keys with texts, numbers or booleans are
+columns as well, so that users can name them in SQL conditions.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pcpq.index import Index
 from pcpq.integrations.conditions import METADATA
 from pcpq.segment.attributes import arrow, problem_of_names
 
-# NODE is there only if whoever puts documents has more to say of them.
+# Names of columns. NODE exists only in a store of LlamaIndex nodes.
 TEXT, NODE = "text", "node"
-# Keys that become columns: the first that come, lest there be as many columns as documents.
+# Only the first keys become columns, so that metadata with many keys does not create a column for each.
 MOST_COLUMNS = 64
-# Numbers of columns are floats; what is larger is in the JSON only.
+# Columns of numbers are float64; larger numbers are stored in the JSON text only.
 MOST_NUMBER = 1e300
 
 
@@ -33,15 +33,15 @@ def table_of(
     nodes: Sequence[str] | None,
     columns: dict[str, type],
 ) -> Any:
-    """The attributes of documents; `columns` of the index, with what they hold, become more by new keys."""
+    """Return the Arrow table of attributes of documents; new keys are added to `columns`, with their types."""
     pa = arrow()
     plain = [plain_value(one, f"the metadata of {i!r}") for i, one in zip(ids, metadata, strict=True)]
     written = {TEXT: texts, METADATA: [json.dumps(one, ensure_ascii=False) for one in plain]}
     written |= {} if nodes is None else {NODE: nodes}
-    for name, words in written.items():
-        for some_id, word in zip(ids, words, strict=True):
-            refuse_broken(word, f"the {name} of {some_id!r}")
-    made = {name: pa.array(words, pa.large_string()) for name, words in written.items()}
+    for name, values in written.items():
+        for some_id, value in zip(ids, values, strict=True):
+            refuse_broken(value, f"the {name} of {some_id!r}")
+    made = {name: pa.array(values, pa.large_string()) for name, values in written.items()}
     kinds = column_kinds()
     for key in dict.fromkeys(key for one in plain for key in one):
         values = [one.get(key) for one in plain]
@@ -53,7 +53,7 @@ def table_of(
 
 
 def columns_there(index: Index, path: Path | None) -> dict[str, type]:
-    """The keys that an index has columns of, and what they hold; a ValueError if it holds no documents."""
+    """Return the keys that are columns of an index, and their types; a ValueError if it holds no documents."""
     if len(index) == 0:
         return {}
     some_id = index.search(np.ones(index.stats()["dimensions"], np.float32), 1).ids[0]
@@ -71,40 +71,40 @@ def columns_there(index: Index, path: Path | None) -> dict[str, type]:
 
 
 def column_kinds() -> dict[type, Any]:
-    """What columns hold, and their types in Arrow."""
+    """Return the Arrow type of columns by the Python type of their values."""
     pa = arrow()
     return {bool: pa.bool_(), float: pa.float64(), str: pa.large_string()}
 
 
 def kind_of_new(key: str, values: Sequence[Any], columns: Mapping[str, type]) -> type | None:
-    """What the column of a new key will hold, that of its first value; None: it gets no column."""
+    """Return the type of the column of a new key, the type of its first value; None if it becomes no column."""
     if len(columns) >= MOST_COLUMNS or not is_name(key) or key.casefold() in map(str.casefold, columns):
         return None
     return next((kind for value in values if (kind := kind_of(value)) is not None), None)
 
 
 def is_name(key: str) -> bool:
-    """Whether a column can be called so; SQL does not tell capitals from small letters."""
+    """Return whether a key can be the name of a column. SQL ignores case in names."""
     if key == "" or problem_of_names([key]):
         return False
     return key.casefold() not in (TEXT, METADATA, NODE)
 
 
 def kind_of(value: Any) -> type | None:
-    """What a column must hold to have this value in it."""
+    """Return the type of a column that can hold a value; None if only the JSON text can hold it."""
     if isinstance(value, (bool, str)):
         return bool if isinstance(value, bool) else str
     return float if isinstance(value, (int, float)) and abs(value) < MOST_NUMBER else None
 
 
 def plain_value(value: Any, where: str) -> Any:
-    """A value as JSON gives it back, or an error that says where it is."""
+    """Return a value as JSON returns it, or raise an error that names the position of an invalid value."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{where} is {value!r}, which JSON cannot hold; leave it out, or use None")
     if isinstance(value, str):
-        return str.__str__(value)  # the word, not the name, of an enumeration
+        return str.__str__(value)  # the value of a member of a string enumeration, not its name
     if value is None or isinstance(value, (int, float)):
         return value
     if isinstance(value, Mapping):
@@ -113,12 +113,12 @@ def plain_value(value: Any, where: str) -> Any:
                 raise TypeError(f"{where} has the key {key!r}; expected a str")
         return {key: plain_value(one, f"{where} at {key!r}") for key, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain_value(one, f"{where} at {place}") for place, one in enumerate(value)]
-    raise TypeError(f"{where} is {value!r}; expected texts, numbers, truth values, None, lists or dicts")
+        return [plain_value(one, f"{where} at {position}") for position, one in enumerate(value)]
+    raise TypeError(f"{where} is {value!r}; expected texts, numbers, booleans, None, lists or dicts")
 
 
 def refuse_broken(text: Any, what: str) -> None:
-    """An error for what is no text, or cannot be written as UTF-8."""
+    """Raise an error unless a value is a text that can be encoded as UTF-8."""
     if not isinstance(text, str):
         raise TypeError(f"{what} is {text!r}; expected a str")
     try:

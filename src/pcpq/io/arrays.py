@@ -1,4 +1,4 @@
-"""Vectors in: the only checks of dtype, shape and finiteness, and the unit that makes any size safe."""
+"""Checks of dtype, shape and finite values of vectors, and the scaling that prevents overflow in float32."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ Float32Array = NDArray[np.float32]
 Ids = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
-# Bytes that the processor reads at once.
+# Bytes of a cache line.
 LINE = 64
 
-# Working values beyond this would overflow float32 when squared and summed.
+# Larger working values would overflow float32 when squared and summed.
 LARGEST = 1e15
 
 
 def as_vectors(vectors: Any, name: str = "vectors", dimensions: int | None = None) -> FloatArray:
-    """A non-empty (n, d) array of floats: never copied where it is one, converted whole where it is none."""
+    """Return `vectors` as a non-empty (n, d) array of floats; arrays are not copied, other types converted."""
     held = held_vectors(vectors, name, dimensions)
     return held[:] if isinstance(held, LazyRows) else held
 
 
 def held_vectors(vectors: Any, name: str = "vectors", dimensions: int | None = None) -> FloatArray | LazyRows:
-    """Check that `vectors` are non-empty (n, d) floats, whoever holds them; copies nothing, nor reads all."""
+    """Check that `vectors` are non-empty (n, d) floats, and return them without copying or reading all rows."""
     array = as_held(vectors, name)
     if array.dtype.char not in "efd":  # float16, float32, float64
         raise ValueError(f"{name} have dtype {array.dtype}; expected float16, float32 or float64")
@@ -45,15 +45,15 @@ def held_vectors(vectors: Any, name: str = "vectors", dimensions: int | None = N
 
 
 def check_rows_match(vectors: FloatArray, directions: FloatArray) -> None:
-    """Directions go with vectors row by row."""
+    """Raise a ValueError unless vectors and directions have the same shape."""
     if directions.shape != vectors.shape:
         raise ValueError(f"directions have shape {directions.shape}, vectors {vectors.shape}; they must match")
 
 
 def working_rows(rows: FloatArray, unit: float, name: str, first_row: int = 0) -> Float32Array:
-    """`rows / unit` as C-contiguous float32, or a ValueError that names the first bad row.
+    """Return `rows / unit` as C-contiguous float32, or raise a ValueError that names the first invalid row.
 
-    `unit` is a power of two, so nothing is rounded but what float32 cannot hold.
+    `unit` is a power of two, so values are rounded only where float32 cannot represent them.
     """
     if rows.dtype == np.float64:
         with np.errstate(over="ignore"):
@@ -79,9 +79,10 @@ def _raise_for_bad_row(rows: FloatArray, limit: float, unit: float, name: str, n
 
 
 def typical_unit(rows: FloatArray, name: str, numbers: NDArray[Any] | None = None) -> float:
-    """The power of two nearest under the root mean square length of rows (1 if all are zero).
+    """Return the root mean square length of rows, rounded down to a power of two; 1 if all rows are zero.
 
-    Raises a ValueError that names the first row that is not finite; `numbers` are the rows' own.
+    Raises a ValueError that names the first row with a value that is not finite; `numbers` are the row numbers
+    for that message.
     """
     peak = max(float(rows.max()), -float(rows.min()))
     if not np.isfinite(peak):
@@ -98,30 +99,32 @@ def typical_unit(rows: FloatArray, name: str, numbers: NDArray[Any] | None = Non
         scaled = rows[part].astype(np.float64) / peak
         squares += float(np.einsum("ij,ij->", scaled, scaled))
     length = peak * np.sqrt(squares / len(rows))
-    # 1 / unit must be a float32 too.
+    # 1 / unit must be representable in float32 as well.
     return float(2.0 ** np.clip(np.floor(np.log2(length)), -125, 125))
 
 
 def empty_lines(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-    """np.empty that begins where a cache line does, so that a SIMD load needs one line, not two."""
+    """Return np.empty aligned to a cache line, so that an aligned SIMD load reads one line instead of two."""
     size = prod(shape) * np.dtype(dtype).itemsize
-    room = np.empty(size + LINE, np.uint8)
-    start = -room.ctypes.data % LINE
-    return room[start : start + size].view(dtype).reshape(shape)
+    buffer = np.empty(size + LINE, np.uint8)
+    start = -buffer.ctypes.data % LINE
+    return buffer[start : start + size].view(dtype).reshape(shape)
 
 
 def handy(rows: FloatArray, out_units: Float32Array | None = None) -> bool:
-    """Can rows be used as they are: float32, contiguous, of usual lengths? Makes rows of length 1 if asked."""
+    """Return whether rows can be used without conversion: contiguous float32 with lengths in the usual range.
+
+    If `out_units` is given, the rows scaled to length 1 are written to it.
+    """
     if rows.dtype != np.float32 or not rows.flags.c_contiguous:
         return False
     least, most = _core.length_range(rows, out_units)
-    return (
-        least > _core.SMALLEST_HANDY and most < _core.LARGEST_HANDY
-    )  # NaN and infinity fail this comparison as well
+    # NaN and infinity fail this comparison as well.
+    return least > _core.SMALLEST_LENGTH and most < _core.LARGEST_LENGTH
 
 
 def unit_rows(vectors: FloatArray, name: str, first_row: int) -> Float32Array:
-    """Rows of length 1; a zero row has no direction and is refused by its number."""
+    """Return rows scaled to length 1; raise a ValueError that names the first row that is zero."""
     units = np.empty(vectors.shape, np.float32)
     if handy(vectors, units):
         return units

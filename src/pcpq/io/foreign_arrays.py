@@ -1,7 +1,7 @@
-"""Tensors, frames and columns of other libraries as arrays; none of them is imported to be recognised.
+"""Tensors, data frames and columns of other libraries as arrays, recognised without importing these libraries.
 
-What lies in memory as an array is looked at where it lies. All else becomes LazyRows, which are converted as
-they are read: the whole is never there twice.
+Data that is already an array in memory is not copied. Other data becomes LazyRows, which are converted when
+they are read, so that the whole data never exists twice.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 AnyArray = NDArray[Any]
 
-# Names of types, as frames and columns give them.
+# Names of the dtypes of data frames and columns.
 FLOATS = re.compile(r"(half)?(float|double)")
 LISTS = re.compile(r"(large_|fixed_size_)?list|array\(")
-# Memory that a processor reads, among DLPack's devices: its own, and what it shares with CUDA and ROCm.
+# DLPack devices whose memory the CPU can read: CPU memory, and host memory of CUDA and ROCm.
 READABLE_DEVICES = (1, 3, 11, 13)
 
 
 class LazyRows:
-    """(n, d) rows of somebody else's, made an array when some are wanted."""
+    """(n, d) rows of an object of another library, converted to arrays when they are read."""
 
     ndim = 2
 
@@ -36,18 +36,18 @@ class LazyRows:
         return self._length
 
     def __getitem__(self, rows: slice | AnyArray) -> AnyArray:
-        """Some of them."""
+        """Return some rows as an array."""
         return self._read(rows)
 
 
 def as_array(given: Any, name: str = "vectors") -> AnyArray:
-    """Anything that holds numbers as an array, or a ValueError; what is none yet is converted whole."""
+    """Return any object that holds numbers as an array, converted if necessary, or raise a ValueError."""
     held = as_held(given, name)
     return held[:] if isinstance(held, LazyRows) else held
 
 
 def as_held(given: Any, name: str = "vectors") -> AnyArray | LazyRows:
-    """Anything that holds numbers, not copied: an array where it is one already, LazyRows where it is none."""
+    """Return an object that holds numbers, without a copy: an array if it is one, otherwise LazyRows."""
     if isinstance(given, LazyRows):
         return given
     if isinstance(given, np.ndarray):
@@ -79,7 +79,7 @@ def _kind(dtype: Any) -> str:
 
 
 def _plain(array: AnyArray, owner: Any, name: str) -> AnyArray | LazyRows:
-    """An array of NumPy's, though not always of its own numbers: rows as objects, or ml_dtypes' bfloat16."""
+    """Return a NumPy array, or LazyRows if its elements are row objects or bfloat16 numbers of ml_dtypes."""
     if array.dtype == object and array.ndim == 1 and len(array) and _is_row(array[0]):
         return _column(owner, name)
     if array.dtype.name == "bfloat16":
@@ -94,10 +94,10 @@ def _converted(given: Any, convert: Callable[[Any], AnyArray]) -> AnyArray | Laz
 
 
 def _tensor(tensor: Any, name: str) -> AnyArray | LazyRows:
-    """Of torch, without its gradient; in a precision that NumPy lacks, as float32."""
+    """Return a torch tensor without its gradient; dtypes that NumPy does not have are converted to float32."""
     tensor = tensor.detach()
     if tensor.device.type != "cpu":
-        raise ValueError(f"{name} are on {tensor.device}, and are read by the processor: give {name}.cpu()")
+        raise ValueError(f"{name} are on {tensor.device}; pass {name}.cpu()")
     if "bfloat16" in _kind(tensor.dtype) or "float8" in _kind(tensor.dtype):
         return _converted(tensor, lambda some: np.asarray(some.float()))
     try:
@@ -109,12 +109,12 @@ def _tensor(tensor: Any, name: str) -> AnyArray | LazyRows:
 def _from_dlpack(given: Any, name: str) -> AnyArray:
     device = int(given.__dlpack_device__()[0])
     if device not in READABLE_DEVICES:
-        raise ValueError(f"{name} are on a device of DLPack's type {device}; the processor's is 1")
+        raise ValueError(f"{name} are on DLPack device type {device}; only CPU memory (type 1) can be read")
     return np.from_dlpack(given)
 
 
 def _is_frame(given: Any) -> bool:
-    """Columns with names and types, as pandas and polars have them."""
+    """Return whether an object is a data frame: it has named columns with types, as in pandas and polars."""
     return hasattr(type(given), "__len__") and hasattr(given, "columns") and hasattr(given, "dtypes")
 
 
@@ -123,28 +123,28 @@ def _is_row(value: Any) -> bool:
 
 
 def _frame(frame: Any, name: str) -> AnyArray | LazyRows:
-    """The only column of lists, or the floats of all columns."""
+    """Return the only column of lists of a data frame, or all of its columns if they are floats."""
     take, kinds = getattr(frame, "iloc", frame), [_kind(dtype) for dtype in frame.dtypes]
 
-    def has_lists(place: int) -> bool:
-        if kinds[place] == "object" and len(frame):
-            return _is_row(np.asarray(take[:1, place])[0])
-        return LISTS.match(kinds[place]) is not None
+    def has_lists(position: int) -> bool:
+        if kinds[position] == "object" and len(frame):
+            return _is_row(np.asarray(take[:1, position])[0])
+        return LISTS.match(kinds[position]) is not None
 
-    lists = [place for place in range(len(kinds)) if has_lists(place)]
+    lists = [position for position in range(len(kinds)) if has_lists(position)]
     if len(lists) == 1:
         return as_held(take[:, lists[0]], name)
     if lists or not all(FLOATS.match(kind) for kind in kinds):
         columns = ", ".join(f"{column} ({kind})" for column, kind in zip(frame.columns, kinds, strict=True))
         raise ValueError(f"{name} have columns {columns}; expected one of lists, or floats alone")
-    there = _where_it_lies(frame)
-    if there is not None and there.dtype != object:
-        return there
+    view = _as_view(frame)
+    if view is not None and view.dtype != object:
+        return view
 
     def read(rows: slice | AnyArray) -> AnyArray:
         some = np.asarray(take[rows])
         try:
-            return some.astype(np.float64) if some.dtype == object else some  # floats that may be missing
+            return some.astype(np.float64) if some.dtype == object else some  # a nullable dtype of pandas
         except TypeError as error:
             raise ValueError(f"{name} lack values: {error}") from error
 
@@ -152,10 +152,10 @@ def _frame(frame: Any, name: str) -> AnyArray | LazyRows:
 
 
 def _column(column: Any, name: str) -> AnyArray | LazyRows:
-    """Lists, one a row."""
-    there = _where_it_lies(column)
-    if there is not None and there.ndim == 2:
-        return there
+    """Return a column that has one list per row."""
+    view = _as_view(column)
+    if view is not None and view.ndim == 2:
+        return view
     if len(column) == 0:
         return np.empty((0, 0), np.float32)
     take = getattr(column, "iloc", column)
@@ -168,11 +168,11 @@ def _column(column: Any, name: str) -> AnyArray | LazyRows:
     return LazyRows(len(column), read)
 
 
-def _where_it_lies(given: Any) -> AnyArray | None:
-    """What a frame or column shows without copying; None if it has to, or is empty."""
+def _as_view(given: Any) -> AnyArray | None:
+    """Return a data frame or column as an array if that needs no copy, otherwise None; None if it is empty."""
     try:
         return np.asarray(given.__array__(copy=False)) if len(given) else None
-    except (ValueError, RuntimeError, TypeError):  # TypeError: it does not know the question
+    except (ValueError, RuntimeError, TypeError):  # TypeError: `copy` is not supported
         return None
 
 
@@ -183,7 +183,7 @@ def _dimensions(row: Any, name: str) -> int:
 
 
 def _stacked(rows: AnyArray, numbers: Iterable[int], dimensions: int, name: str) -> AnyArray:
-    """(n, d) of n rows that are objects, or a ValueError that names the first that is not like the others."""
+    """Return row objects as an (n, d) array, or raise a ValueError that names the first row that differs."""
     if rows.ndim == 2 and rows.dtype != object:
         return rows
     try:
@@ -198,12 +198,12 @@ def _stacked(rows: AnyArray, numbers: Iterable[int], dimensions: int, name: str)
 
 
 def is_arrow(part: Any) -> bool:
-    """Does pyarrow own it, as columns? Nobody has to have pyarrow to ask."""
-    return type(part).__module__.split(".")[0] == "pyarrow" and not hasattr(part, "strides")  # a Tensor
+    """Return whether an object is columnar data of pyarrow, without importing pyarrow."""
+    return type(part).__module__.split(".")[0] == "pyarrow" and not hasattr(part, "strides")  # not a Tensor
 
 
 def arrow_batches(vectors: Any) -> Iterator[Any] | None:
-    """Batches of an Arrow table, dataset, parquet file, reader, record batch or column; None for all else."""
+    """Return batches of an Arrow table, dataset, parquet file, reader, batch or column; otherwise None."""
     if not is_arrow(vectors):
         if not hasattr(vectors, "__arrow_c_stream__") or hasattr(vectors, "__array__"):
             return None
@@ -221,7 +221,7 @@ def arrow_batches(vectors: Any) -> Iterator[Any] | None:
 
 
 def _stream_batches(vectors: Any) -> Iterator[Any]:
-    """Of what has Arrow's own protocol and no other, such as the result of a query; pyarrow reads it."""
+    """Return batches of an object that only has Arrow's stream protocol, such as a query result."""
     try:
         import pyarrow
     except ImportError as error:
@@ -231,7 +231,7 @@ def _stream_batches(vectors: Any) -> Iterator[Any]:
 
 
 def as_rows(part: Any, name: str = "vectors") -> Any:
-    """A batch as an array; of an Arrow one, its column of lists of floats."""
+    """Return a batch as an array; of an Arrow batch, the column of lists of floats."""
     if not is_arrow(part):
         return part
     column = part
@@ -242,9 +242,9 @@ def as_rows(part: Any, name: str = "vectors") -> Any:
                 f"columns of lists are {names} among {part.schema.names}; expected one, the {name}"
             )
         column = part.column(names[0])
-    column = getattr(column, "storage", column)  # tensors are lists, with a shape
+    column = getattr(column, "storage", column)  # an extension array, such as tensors
     if column.null_count:
-        raise ValueError(f"{name} have {column.null_count} nulls; every vector must be there")
+        raise ValueError(f"{name} have {column.null_count} nulls; null vectors are not supported")
     if not hasattr(column, "value_lengths"):
         return np.asarray(column)
     values = column.flatten()

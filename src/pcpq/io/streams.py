@@ -1,4 +1,4 @@
-"""Vectors from arrays, memory maps or iterators of batches: a sample to train on, then all, batch by batch."""
+"""Vectors from arrays, memory maps or iterators of batches: a training sample first, then all, in batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from pcpq.io.foreign_arrays import as_rows as as_rows
 from pcpq.util.batches import encoding_batches, slices
 
 logger = logging.getLogger(__name__)
-# Elements of an iterable that are held to train on, and rows whatever their size; how many rows at once.
+# Limits of the training sample of an iterable: most elements, but at least so many rows. PIECE_ROWS rows are
+# written or read in one step.
 MOST_SEEN = 1 << 26
 LEAST_SEEN_ROWS = 4096
 PIECE_ROWS = 4096
@@ -26,7 +27,7 @@ NO_BATCHES = "vectors are empty: the iterable has no batches"
 
 
 class Sample:
-    """Some rows of an array, read when they are wanted."""
+    """Some rows of an array, read when they are needed."""
 
     def __init__(self, array: FloatArray | LazyRows, numbers: NDArray[np.intp] | None = None) -> None:
         self.array, self.numbers = array, numbers
@@ -36,29 +37,29 @@ class Sample:
 
     @property
     def dimensions(self) -> int:
-        """Of a row."""
+        """Number of dimensions."""
         return int(self.array.shape[1])
 
     def split(self, rows: NDArray[np.intp]) -> tuple[Sample, Sample]:
-        """These rows, and the others."""
+        """Return a sample of these rows, and a sample of all other rows."""
         others = np.delete(np.arange(len(self)), rows)
         return Sample(self.array, self.numbers_of(rows)), Sample(self.array, self.numbers_of(others))
 
     def read(self, rows: slice | NDArray[Any]) -> FloatArray:
-        """Some rows."""
+        """Return some rows of the sample as an array."""
         return self.array[rows if self.numbers is None else self.numbers[rows]]
 
     def numbers_of(self, rows: slice | NDArray[Any]) -> NDArray[np.intp]:
-        """The numbers in the array of some rows."""
+        """Return the row numbers, in the underlying array, of some rows of the sample."""
         return np.arange(len(self))[rows] if self.numbers is None else self.numbers[rows]
 
 
 class Stream:
-    """Vectors that are read once from start to end, after a look at some of them.
+    """Vectors that are read once from start to end, after a sample was taken for training.
 
-    `vectors` is anything that holds (n, d) floats (an array, a tensor, a frame), an iterable of such batches,
-    or of Arrow: a table, a record batch or a reader of them, a parquet file. None is ever copied whole. An
-    iterable is read once: what `sample` took of it comes again in the batches.
+    `vectors` is an (n, d) container of floats (array, tensor, data frame), an iterable of such batches, or
+    Arrow data: a table, a record batch, a reader, a parquet file. It is never copied as a whole. An iterable is
+    read once; the vectors that `sample` took from it are part of the batches as well.
     """
 
     def __init__(self, vectors: Any) -> None:
@@ -73,12 +74,12 @@ class Stream:
 
     @classmethod
     def of(cls, vectors: Any) -> Stream:
-        """Vectors that may be a stream already."""
+        """Return `vectors` as a stream; a stream is returned unchanged."""
         return vectors if isinstance(vectors, Stream) else cls(vectors)
 
     @property
     def dimensions(self) -> int:
-        """Of a vector; of an iterable, the first batch is looked at, and comes again."""
+        """Number of dimensions. For an iterable, the first batch is read; it is part of `batches` as well."""
         if self.array is not None:
             return int(self.array.shape[1])
         first = next(self.rest, END)
@@ -89,14 +90,14 @@ class Stream:
 
     @property
     def length(self) -> int | None:
-        """How many vectors, if that is known."""
+        """Number of vectors, or None if it is not known."""
         return None if self.array is None else len(self.array)
 
     def sample(self, rows: int, generator: np.random.Generator) -> Sample:
-        """At most so many vectors: drawn from an array, the first ones of an iterable."""
+        """Return a sample of at most `rows` vectors: random rows of an array, the first rows of an iterable."""
         if self.array is not None:
-            everyone = len(self.array) <= rows
-            numbers = None if everyone else np.sort(generator.permutation(len(self.array))[:rows])
+            take_all = len(self.array) <= rows
+            numbers = None if take_all else np.sort(generator.permutation(len(self.array))[:rows])
             array = converted_once(self.array, numbers) if isinstance(self.array, LazyRows) else self.array
             return Sample(array, numbers)
         first = next(self.rest, END)
@@ -107,28 +108,28 @@ class Stream:
             left = seen.take(batch)
             while len(left) == 0 and not seen.is_full and (more := next(self.rest, END)) is not END:
                 left = seen.take(as_vectors(as_rows(more), dimensions=batch.shape[1]))
-        self.rest = chain(seen.again(), emptied([left] if len(left) else []), self.rest)
+        self.rest = chain(seen.again(), drained([left] if len(left) else []), self.rest)
         return Sample(seen.rows[: seen.most] if seen.count else batch[:rows])
 
     def batches(self, dimensions: int, threads: int) -> Iterator[FloatArray]:
-        """All vectors, so many at a time that a batch for each thread fits the memory allowed."""
+        """Yield all vectors in batches; one batch per thread fits into the memory limit."""
         parts, empty = self.rest if self.array is None else iter([self.array]), True
         for part in parts:
             vectors, empty = held_vectors(as_rows(part), dimensions=dimensions), False
             for rows in encoding_batches(len(vectors), dimensions, threads):
                 yield as_vectors(vectors[rows], dimensions=dimensions)
-            del part, vectors  # before the next is made
+            del part, vectors  # frees their memory before the next part is made
         if empty:
             raise ValueError(NO_BATCHES)
 
 
 class Seen:
-    """The first rows of an iterable, to train on and then to add: in a file without a name, not in memory."""
+    """The first rows of an iterable, which are trained on and added later, in an unnamed temporary file."""
 
     def __init__(self, most: int, like: FloatArray) -> None:
         self.most, self.count = most, 0
-        self.rows: FloatArray = like[:0].copy()  # (count, d) when all are there, read when they are wanted
-        # Gone when nobody has its rows any more.
+        self.rows: FloatArray = like[:0].copy()  # (count, d), a memory map after the block
+        # The system deletes the file when its last memory map is closed.
         self._file = tempfile.TemporaryFile(prefix="pcpq-", buffering=0)  # noqa: SIM115
 
     def __enter__(self) -> Seen:
@@ -141,11 +142,14 @@ class Seen:
 
     @property
     def is_full(self) -> bool:
-        """Are there enough of them?"""
+        """Whether there are enough rows for training."""
         return self.count >= self.most
 
     def take(self, batch: FloatArray) -> FloatArray:
-        """Hold a batch, unless it is very large; of such, and of another precision, the rest comes back."""
+        """Store rows of a batch, and return the rows that are not stored.
+
+        These are rows beyond the limit, of a batch larger than the limit, and batches of another dtype.
+        """
         room = len(batch) if len(batch) <= self.most else self.most - self.count
         some = batch[: room if batch.dtype == self.rows.dtype else 0]
         try:
@@ -153,45 +157,48 @@ class Seen:
                 data = np.ascontiguousarray(some[piece]).data.cast("B")
                 while data:
                     data = data[self._file.write(data) :]
-        except OSError as error:  # the disk is full: what was held before must do
-            logger.warning("only %d vectors to train on: %s", self.count, error)
+        except OSError as error:  # the disk is full: train on the rows stored so far
+            logger.warning("training on only %d vectors, because no more can be stored: %s", self.count, error)
             self.most, some = self.count, some[:0]
         self.count += len(some)
         return batch[len(some) :]
 
     def again(self) -> Iterator[FloatArray]:
-        """All rows, some at a time."""
+        """Yield all stored rows, in pieces."""
         for piece in slices(self.count, PIECE_ROWS):
             yield self.rows[piece]
 
 
 def converted_once(rows: LazyRows, numbers: NDArray[np.intp] | None) -> LazyRows:
-    """Rows that training reads again and again, converted once and held as those of an iterable are."""
-    wanted, first = np.arange(len(rows)) if numbers is None else numbers, as_vectors(rows[:1])
-    like = first.astype(np.promote_types(first.dtype, np.float32))
-    with Seen(len(wanted), like) as seen, np.errstate(over="ignore"):  # what float32 cannot hold is refused
-        for piece in slices(len(wanted), PIECE_ROWS):
-            if len(seen.take(as_vectors(rows[wanted[piece]]).astype(like.dtype))):
-                return rows  # there is no room
+    """Return rows for training that are converted once and stored in a temporary file.
 
-    def read(asked: slice | NDArray[Any]) -> FloatArray:
-        some = np.arange(*asked.indices(len(rows))) if isinstance(asked, slice) else asked
-        return seen.rows[np.searchsorted(wanted, some)]
+    Training reads its rows many times, so converting them at each read would be slow.
+    """
+    sampled, first = np.arange(len(rows)) if numbers is None else numbers, as_vectors(rows[:1])
+    like = first.astype(np.promote_types(first.dtype, np.float32))
+    with Seen(len(sampled), like) as seen, np.errstate(over="ignore"):  # too large values are rejected later
+        for piece in slices(len(sampled), PIECE_ROWS):
+            if len(seen.take(as_vectors(rows[sampled[piece]]).astype(like.dtype))):
+                return rows  # the disk is full
+
+    def read(requested: slice | NDArray[Any]) -> FloatArray:
+        some = np.arange(*requested.indices(len(rows))) if isinstance(requested, slice) else requested
+        return seen.rows[np.searchsorted(sampled, some)]
 
     return LazyRows(len(rows), read, like)
 
 
-def emptied(held: list[FloatArray]) -> Iterator[FloatArray]:
-    """What a list holds, which then holds it no more."""
+def drained(held: list[FloatArray]) -> Iterator[FloatArray]:
+    """Yield the items of a list and remove them from it, so that their memory can be freed."""
     while held:
         yield held.pop()
 
 
 def _is_array(vectors: Any) -> bool:
-    """Is it all of the vectors, rather than batches of them?"""
+    """Return whether an object holds all vectors, not batches of them."""
     return any(hasattr(vectors, protocol) for protocol in ("__array__", "__dlpack__"))
 
 
 def _is_nested(vectors: Any) -> bool:
-    """Is it a list of rows of numbers, rather than of batches?"""
+    """Return whether an object is a list of rows of numbers, not of batches."""
     return isinstance(vectors, (list, tuple)) and (not vectors or np.ndim(vectors[0]) < 2)

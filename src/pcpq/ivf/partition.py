@@ -1,4 +1,4 @@
-"""Lists: a k-means partition of the vectors, and which of them a query probes."""
+"""Inverted lists: a k-means partition of the vectors, and the terms by which a query ranks the lists."""
 
 from __future__ import annotations
 
@@ -17,48 +17,50 @@ from pcpq.ivf.kmeans import (
     ROWS_TO_HALVE,
     EveryOther,
     Vectors,
-    mean_centers,
-    nearer_centers,
-    nearest_centers,
+    mean_centroids,
+    nearby_centroids,
+    nearest_centroids,
     spreads_of,
 )
-from pcpq.util.lazy import once
+from pcpq.util.lazy import lazy
 
-# Deviations above its center at which a list's best row is taken to be.
+# Standard deviations above the centroid's score at which the best row of a list is assumed to score.
 LIKELY_BEST = 4.0
-# So few lists need no order, and how often a direction of large spread is improved.
+# Up to this number, lists are left in their order.
 CLOSE_LISTS = 4
+# Rounds of the power method that finds a direction of large variance.
 SPREAD_ROUNDS = 10
 
 
 @dataclass(frozen=True)
 class Partition:
-    """Lists around centers c, which have a middle m. A query ranks them by <q, c - m> + offset + |q| spread.
+    """Inverted lists of a k-means partition.
 
-    Where distances count, q is what a query has beyond m.
+    With centroids c, whose mean is m, a query q ranks lists by <q, c - m> + offset + |q| spread. With Euclidean
+    distances, m is subtracted from the query first.
     """
 
-    centers: Float32Array  # (L, d)
-    spreads: Float32Array  # (L,)  how far above its center's a list's best score may be
+    centroids: Float32Array  # (L, d)
+    spreads: Float32Array  # (L,)  how far the best score of a list may exceed that of its centroid
     offsets: Float32Array  # (L,)
 
     def __len__(self) -> int:
-        return len(self.centers)
+        return len(self.centroids)
 
-    @once
-    def middle(self) -> Float32Array:
-        """(d,) what the centers have in common."""
-        middle: Float32Array = self.centers.mean(axis=0)
-        return middle
+    @lazy
+    def mean_centroid(self) -> Float32Array:
+        """The (d,) mean of the centroids."""
+        mean: Float32Array = self.centroids.mean(axis=0)
+        return mean
 
-    @once
-    def around(self) -> Float32Array:
-        """(L, d) the centers as seen from their middle."""
-        return self.centers - self.middle
+    @lazy
+    def centered(self) -> Float32Array:
+        """The (L, d) centroids minus their mean."""
+        return self.centroids - self.mean_centroid
 
     def assign(self, rows: Float32Array, threads: int | None = None) -> NDArray[np.int32]:
-        """(n,) the list of the nearest center for every row."""
-        return nearest_centers(rows, self.centers, threads)[0]
+        """Return the (n,) list of every row: the one with the nearest centroid."""
+        return nearest_centroids(rows, self.centroids, threads)[0]
 
 
 def fit_partition(
@@ -68,49 +70,54 @@ def fit_partition(
     generator: np.random.Generator,
     threads: int | None,
 ) -> Partition:
-    """k-means by euclidean distance, whatever the metric: inner products fall apart on norms that differ."""
+    """Partition rows by k-means with Euclidean distance.
+
+    The distance is Euclidean for every metric: by inner product, the longest centroids would attract most rows.
+    """
     n_lists = min(n_lists, len(rows))
-    centers = rows[np.sort(generator.permutation(len(rows))[:n_lists])]
+    centroids = rows[np.sort(generator.permutation(len(rows))[:n_lists])]
     half = EveryOther(rows) if len(rows) >= ROWS_TO_HALVE * n_lists else rows
     all_rounds = HALF_ROUNDS + ROUNDS + NEAR_ROUNDS
     crowding = np.zeros(n_lists, np.float32)
     for number in range(all_rounds):
         some = half if number < HALF_ROUNDS else rows
         if number < all_rounds - NEAR_ROUNDS or n_lists <= 4 * NEAR_LISTS:
-            assigned, distances = nearest_centers(some, centers, threads, crowding)
+            assigned, distances = nearest_centroids(some, centroids, threads, crowding)
         else:
-            assigned, distances = nearer_centers(some, centers, assigned, threads, crowding)
-        centers = mean_centers(some, assigned, distances, centers, threads)
+            assigned, distances = nearby_centroids(some, centroids, assigned, threads, crowding)
+        centroids = mean_centroids(some, assigned, distances, centroids, threads)
         counts, squared_spreads = spreads_of(assigned, distances - crowding[assigned], n_lists)
-        # In units of a list's own spread: lists of short vectors lie close together. Halfway from what it was.
+        # In units of the list's own spread, since lists of short vectors are close together. The mean with the
+        # previous value keeps list sizes from oscillating.
         fullness = np.log(np.maximum(counts / counts.mean(), 1.0))
         crowding = (0.5 * (crowding + CROWDING * squared_spreads * fullness)).astype(np.float32)
-    order = neighbourly_order(centers)
-    centers, spreads = centers[order], LIKELY_BEST * np.sqrt(squared_spreads / centers.shape[1])[order]
-    partition = Partition(centers, spreads.astype(np.float32), np.zeros(n_lists, np.float32))
+    order = similarity_order(centroids)
+    centroids, spreads = centroids[order], LIKELY_BEST * np.sqrt(squared_spreads / centroids.shape[1])[order]
+    partition = Partition(centroids, spreads.astype(np.float32), np.zeros(n_lists, np.float32))
     if metric == "euclidean":
-        squares = np.einsum("ij,ij->i", partition.around, partition.around)
+        squares = np.einsum("ij,ij->i", partition.centered, partition.centered)
         return replace(partition, spreads=np.zeros_like(squares), offsets=-0.5 * squares)
     return partition
 
 
-def neighbourly_order(centers: Float32Array) -> NDArray[np.intp]:
-    """An order in which lists that the same queries probe are near each other, and so are they in memory.
+def similarity_order(centroids: Float32Array) -> NDArray[np.intp]:
+    """Return an order of lists in which similar ones are neighbours, so that a query reads nearby memory.
 
-    Halves along the direction in which centers spread most, and halves of those.
+    The centroids are split into halves along a direction of large variance, and each half is ordered in the
+    same way.
     """
-    order = np.arange(len(centers))
-    if len(centers) <= CLOSE_LISTS:
+    order = np.arange(len(centroids))
+    if len(centroids) <= CLOSE_LISTS:
         return order
-    around = (centers - centers.mean(axis=0)).astype(np.float64)
-    # Enough of the power method: any direction of large spread will do.
+    around = (centroids - centroids.mean(axis=0)).astype(np.float64)
+    # A few rounds of the power method are enough: any direction of large variance serves.
     direction = around[np.argmax(np.einsum("ij,ij->i", around, around))]
     for _ in range(SPREAD_ROUNDS):
         direction = (direction @ around.T) @ around
         length = np.linalg.norm(direction)
-        if not length > 0:  # all the same
+        if not length > 0:  # all centroids are equal
             return order
         direction /= length
     order = np.argsort(around @ direction, kind="stable")
     half = len(order) // 2
-    return np.concatenate([part[neighbourly_order(centers[part])] for part in (order[:half], order[half:])])
+    return np.concatenate([part[similarity_order(centroids[part])] for part in (order[:half], order[half:])])

@@ -1,7 +1,7 @@
-"""Plain and projective clustering by alternating minimisation: the seeds, the assignment, the centers.
+"""Plain and projective clustering by alternating minimisation: seeds, assignment, codewords.
 
-One section at a time. A point r is approximated by alpha * c: alpha is 1 (k-means) or free (projective), the
-loss isotropic or anisotropic. Written once for the four, and for the k-means that makes lists.
+One section is clustered at a time. A point r is approximated by alpha * c, where c is a codeword: alpha is 1
+(k-means) or free (projective), and the loss is isotropic or anisotropic. The same code serves all four cases.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pcpq.io.arrays import Float32Array
 
 SEEDINGS = ("k-means++", "random", "symmetric")
 
-# In longer sections the top singular vector is approached by iterating center and alphas, a power method, and
-# not taken from a D x D matrix.
+# In longer sections the top singular vector is found by iterating codeword and alphas (a power method) instead
+# of an eigendecomposition of a D x D matrix.
 LARGEST_EIGENPROBLEM = 32
 
 
@@ -33,10 +33,10 @@ class Section:
 
 @dataclass
 class Clusters:
-    """Centers with the codes of the points they were made from."""
+    """Codewords of one section, and the codes of the points they were trained on."""
 
-    centers: Float32Array  # (k, D)
-    assigned: NDArray[np.uint16]  # (n,)
+    centers: Float32Array  # (k, D) codewords
+    assigned: NDArray[np.uint16]  # (n,) codeword of every point
     alphas: Float32Array | None  # (n,); None: all 1
     losses: list[float] = field(default_factory=list)  # after every round
 
@@ -44,10 +44,11 @@ class Clusters:
 def choose_seeds(
     points: Float32Array, n_centers: int, init: str, generator: np.random.Generator
 ) -> Float32Array:
-    """First centers: rows of `points`, as `init` says.
+    """Return the first codewords: rows of `points`, drawn as `init` says.
 
-    "k-means++" draws rows by their squared distance from the rows drawn before; "random" draws them evenly;
-    "symmetric" is the variant of Statman et al. for projective clustering: unit rows, where x and -x are one.
+    "k-means++" draws rows with probability proportional to the squared distance from the rows drawn before;
+    "random" draws them uniformly; "symmetric" is the variant of Statman et al. for projective clustering: rows
+    of length 1, where x and -x count as the same row.
     """
     n = len(points)
     if init == "random":
@@ -58,14 +59,14 @@ def choose_seeds(
         lengths = np.sqrt(np.einsum("ij,ij->i", points, points))[:, None]
         points = np.divide(points, lengths, out=np.zeros_like(points), where=lengths > 0)
     rows = np.empty(n_centers, np.int64)
-    _core.seed(points, generator.random(n_centers), symmetric, rows)
+    _core.seed(points=points, uniforms=generator.random(n_centers), sign_symmetric=symmetric, out_rows=rows)
     return points[rows]
 
 
 def assign(
     section: Section, centers: Float32Array, *, projective: bool, by_distance: bool = False
 ) -> tuple[NDArray[np.uint16], Float32Array | None]:
-    """The center of least loss for every point, at its best alpha."""
+    """Return the codeword of least loss for every point, and its best alpha if `projective`."""
     n = len(section.points)
     assigned = np.empty((n, 1), np.uint16)
     alphas = np.empty((n, 1), np.float32) if projective else None
@@ -73,58 +74,68 @@ def assign(
     anisotropic = section.ratios is not None and (projective or not by_distance)
     ratios = section.ratios[:, None] if anisotropic and section.ratios is not None else None
     _core.encode(
-        section.points,
-        centers[None],
-        None,
-        None,
-        ratios,
-        "section" if anisotropic else "isotropic",
-        "exact" if projective else "none",
-        by_distance,
-        0,
-        assigned,
-        None,
-        alphas,
+        points=section.points,
+        codewords=centers[None],
+        scales=None,
+        directions=None,
+        ratios=ratios,
+        loss="section" if anisotropic else "isotropic",
+        scale="exact" if projective else "none",
+        by_distance=by_distance,
+        sweeps=0,
+        out_codes=assigned,
+        out_scales=None,
+        out_alphas=alphas,
     )
     return assigned[:, 0], None if alphas is None else alphas[:, 0]
 
 
-def _weighed(
-    section: Section, clusters: Clusters
-) -> tuple[Float32Array, NDArray[np.uint16], Float32Array, Float32Array | None, Float32Array | None]:
-    """What the native sums start from."""
-    return section.points, clusters.assigned, clusters.centers, section.ratios, section.weights
+def _weighted(section: Section, clusters: Clusters) -> dict[str, Any]:
+    """Arguments that all native sums over clusters take."""
+    return {
+        "points": section.points,
+        "assigned": clusters.assigned,
+        "codewords": clusters.centers,
+        "ratios": section.ratios,
+        "weights": section.weights,
+    }
 
 
 def total_loss(section: Section, clusters: Clusters) -> float:
-    """Sum of the points' losses."""
+    """Return the sum of the losses of all points."""
     return float(point_losses(section, clusters).sum())
 
 
 def point_losses(section: Section, clusters: Clusters) -> NDArray[np.float64]:
-    """(n,) loss of every point with its center and alpha."""
+    """Return the (n,) loss of every point with its codeword and alpha."""
     losses = np.empty(len(section.points))
-    _core.point_losses(*_weighed(section, clusters), clusters.alphas, losses)
+    _core.point_losses(**_weighted(section, clusters), alphas=clusters.alphas, out_losses=losses)
     return losses
 
 
 def best_alphas(section: Section, clusters: Clusters) -> tuple[Float32Array, Float32Array]:
-    """Best alpha of every point with its center (the paper's Fact), and the loss's curvature w in alpha."""
+    """Return the best alpha of every point (the paper's Fact), and the curvature of its loss in alpha."""
     alphas = np.empty(len(section.points), np.float32)
     curvatures = np.empty_like(alphas)
-    _core.best_alphas(*_weighed(section, clusters), alphas, curvatures)
+    _core.best_alphas(**_weighted(section, clusters), out_alphas=alphas, out_curvatures=curvatures)
     return alphas, curvatures
 
 
 def least_squares_centers(section: Section, clusters: Clusters) -> Float32Array:
-    """The best centers for the codes and alphas as they are (Theorem 4.2); the mean if alpha is 1.
+    """Return the best codewords for the present codes and alphas (Theorem 4.2); the means if alpha is 1.
 
-    A center without weight stays where it is.
+    A codeword whose points have no weight is returned unchanged.
     """
     k, size = clusters.centers.shape
     mass, vector = np.zeros(k), np.zeros((k, size))
     matrix = None if section.ratios is None else np.zeros((k, size, size))
-    _core.center_sums(*_weighed(section, clusters), clusters.alphas, matrix, mass, vector)
+    _core.codeword_sums(
+        **_weighted(section, clusters),
+        alphas=clusters.alphas,
+        out_matrix=matrix,
+        out_mass=mass,
+        out_vector=vector,
+    )
     if matrix is None:
         weight: NDArray[np.floating[Any]] = mass
         solved: NDArray[np.floating[Any]] = vector / np.where(mass > 0, mass, 1.0)[:, None]
@@ -132,17 +143,23 @@ def least_squares_centers(section: Section, clusters: Clusters) -> Float32Array:
         diagonal = np.arange(size)
         matrix[:, diagonal, diagonal] += mass[:, None]
         weight = np.trace(matrix, axis1=1, axis2=2)
-        # A whisper of a ridge: with every alpha nearly 0, or only parallel weight, the matrix is singular.
+        # A very small ridge: the matrix is singular if all alphas are nearly 0 or all weight is parallel.
         matrix[:, diagonal, diagonal] += np.where(weight > 0, 1e-9 * weight, 1.0)[:, None]
         solved = np.linalg.solve(matrix, vector[:, :, None])[:, :, 0]
     return np.where((weight > 0)[:, None], solved, clusters.centers).astype(np.float32)
 
 
 def top_directions(section: Section, clusters: Clusters) -> Float32Array:
-    """Top right singular vector of every cluster: the best center when alpha is free and the loss isotropic."""
+    """Return the top right singular vector of each cluster: the best codeword for isotropic projective loss."""
     k, size = clusters.centers.shape
     grams = np.zeros((k, size, size))
-    _core.center_grams(section.points, clusters.assigned, clusters.centers, section.weights, grams)
+    _core.codeword_grams(
+        points=section.points,
+        assigned=clusters.assigned,
+        codewords=clusters.centers,
+        weights=section.weights,
+        out_matrix=grams,
+    )
     return np.ascontiguousarray(np.linalg.eigh(grams)[1][:, :, -1], dtype=np.float32)
 
 
@@ -156,10 +173,10 @@ def cluster(
     max_iterations: int = 25,
     tolerance: float = 1e-4,
 ) -> Clusters:
-    """Alternate assignment and centers from the given centers until the loss falls no more.
+    """Alternate assignment and codewords, from the given codewords on, until the loss stops falling.
 
-    `joint` solves center and alphas of an anisotropic projective cluster together, by iterating the two closed
-    forms; without it each round takes one step of each, as the paper does.
+    `joint` solves codeword and alphas of an anisotropic projective cluster together, by iterating the two
+    closed forms; without it each round takes one step of each, as the paper does.
     """
     clusters = Clusters(centers, *assign(section, centers, projective=projective, by_distance=by_distance))
     clusters.losses.append(total_loss(section, clusters))
@@ -176,7 +193,7 @@ def cluster(
 
 
 def move_centers(section: Section, clusters: Clusters, *, projective: bool, joint: bool) -> None:
-    """One step of the centers for the codes as they are."""
+    """Update the codewords for the present codes, in place."""
     isotropic, size = section.ratios is None, section.points.shape[1]
     if projective and isotropic and size <= LARGEST_EIGENPROBLEM:
         clusters.centers = top_directions(section, clusters)
@@ -195,15 +212,15 @@ def move_centers(section: Section, clusters: Clusters, *, projective: bool, join
 
 
 def unit_rows(centers: Float32Array) -> Float32Array:
-    """Centers of length 1 (alpha carries the length); a zero center stays zero."""
+    """Return codewords scaled to length 1, since alpha carries the length; a zero codeword stays zero."""
     lengths = np.sqrt(np.einsum("ij,ij->i", centers, centers, dtype=np.float64))
     return (centers / np.where(lengths > 0, lengths, 1.0)[:, None]).astype(np.float32)
 
 
 def reseed_empty(section: Section, clusters: Clusters, *, keep_alphas: bool = False) -> None:
-    """Give centers that no point uses to the worst-fitted points, which become their only ones.
+    """Replace codewords that no point uses by the points of largest loss, in place.
 
-    `keep_alphas` moves the center so that a point's alpha may stay: it is one of few.
+    `keep_alphas` divides the new codeword by the alpha of its point, which then stays one of the few scales.
     """
     counts = np.bincount(clusters.assigned, minlength=len(clusters.centers))
     empty = np.flatnonzero(counts == 0)
@@ -212,7 +229,7 @@ def reseed_empty(section: Section, clusters: Clusters, *, keep_alphas: bool = Fa
     losses = point_losses(section, clusters)
     if keep_alphas and clusters.alphas is not None:
         sizes = np.abs(clusters.alphas)
-        losses[sizes <= 1e-3 * sizes.max()] = 0.0  # next to nothing times a center can be nothing else
+        losses[sizes <= 1e-3 * sizes.max()] = 0.0  # division by such an alpha would give a huge codeword
     worst = np.argsort(-losses, kind="stable")[: len(empty)]
     worst = worst[losses[worst] > 0]
     taken = empty[: len(worst)]

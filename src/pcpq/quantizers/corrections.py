@@ -1,4 +1,4 @@
-"""Are gain and bias worth their bytes? A held-out sample decides, by recall."""
+"""Choice of gain and bias: stored only if they improve the recall of held-out queries enough."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from pcpq.util.batches import slices
 
 N_QUERIES = 500
 NEIGHBOURS = 10
-# True neighbours looked at a query: estimates are never so wrong that a better-looking point hides deeper.
+# True neighbours per query that are compared: estimates are too accurate for a row of a lower rank to be
+# chosen.
 DEPTH = 400
-# The bias in units of the mean cosine between queries and their neighbours.
+# Weights of the bias, in units of the mean cosine between queries and their neighbours.
 BIAS_STEPS = np.arange(1, 13) / 8
-# Recall that the two bytes of a gain or of a bias must bring; spent on codes they would bring as much.
+# Least improvement of recall for a gain or a bias: its two bytes spent on codes would bring as much.
 WORTH = 0.005
 FEWEST_ROWS = 50
-# Against all rows.
+# Queries that are compared with all rows at once.
 QUERIES_TOGETHER = 10
 
 
@@ -34,11 +35,12 @@ def choose_corrections(
     queries: Float32Array | None,
     generator: np.random.Generator,
 ) -> tuple[bool, float]:
-    """Gain or not, and the weight of the bias (0: none), for padded working rows and padded queries.
+    """Return whether to store gains, and the weight of the bias (0: none).
 
-    Without queries some rows of `directions` stand in for them, each left out of its own answer.
+    Rows and queries are padded, in working units. Without queries some rows of `directions` are used instead; a
+    row is then not counted as its own neighbour.
     """
-    if options.bias == "anchor":  # exact where it applies, with nothing to choose
+    if options.bias == "anchor":  # exact for queries along the anchor: nothing to choose
         return options.gain is not False, 1.0
     gains = [False, True] if options.gain == "auto" else [bool(options.gain)]
     may_bias = options.bias is True or options.bias == "auto"
@@ -46,8 +48,8 @@ def choose_corrections(
         return False, 0.0
     if gains == [True] and not may_bias:
         return True, 0.0
-    asked = directions if queries is None else queries
-    if len(points) < FEWEST_ROWS or not asked.any():
+    query_rows = directions if queries is None else queries
+    if len(points) < FEWEST_ROWS or not query_rows.any():
         return options.gain is True, 0.75 if options.bias is True else 0.0
     trial = Trial(model, points, directions, queries, generator, options)
     steps = (
@@ -57,7 +59,7 @@ def choose_corrections(
     for gain in gains:
         recalls = np.array([trial.recall(gain, step * trial.cosine) for step in steps])
         if may_bias:
-            # The curve is flat at its top and the sample small: a cubic through all of it is the better judge.
+            # The curve is flat at its top and the sample is small: a cubic fit of all points is more reliable.
             recalls = np.polyval(np.polyfit(steps, recalls, 3), steps)
         for step, recall in zip(steps, recalls, strict=True):
             worth[gain, float(step) * trial.cosine] = recall - WORTH * (int(gain) + int(step > 0))
@@ -65,7 +67,7 @@ def choose_corrections(
 
 
 class Trial:
-    """True neighbours of some queries, and all that their estimates are made of."""
+    """True neighbours of some queries, and the terms of their estimated scores."""
 
     def __init__(
         self,
@@ -76,15 +78,15 @@ class Trial:
         generator: np.random.Generator,
         options: Options,
     ) -> None:
-        asked = directions if queries is None else queries
-        lengths = row_norms(asked)
+        query_rows = directions if queries is None else queries
+        lengths = row_norms(query_rows)
         chosen = np.sort(generator.permutation(np.flatnonzero(lengths > 0))[:N_QUERIES])
-        unit_queries = asked[chosen] / lengths[chosen, None]
+        unit_queries = query_rows[chosen] / lengths[chosen, None]
         self.neighbours = min(NEIGHBOURS, max(1, len(points) // 10))
         nearest, self.exact = nearest_rows(unit_queries, directions, chosen if queries is None else None)
 
         used, place = np.unique(nearest), nearest
-        if 2 * len(used) < len(points):  # else to encode the others takes less than to copy these
+        if 2 * len(used) < len(points):  # otherwise encoding all rows is cheaper than copying these
             place = np.searchsorted(used, nearest)
             points, directions = points[used], directions[used]
         decoded = decode_working(model, *search_codes(options, model, points, directions))
@@ -98,7 +100,7 @@ class Trial:
         )
 
     def recall(self, gain: bool, bias_weight: float) -> float:
-        """Share of the true nearest among as many best estimates."""
+        """Return the share of the true nearest rows among as many rows of best estimate."""
         gains, biases = corrections(self.points, self.directions, self.decoded, gain, bias_weight)
         estimate = self.exact - self.true_part
         estimate += gains.astype(np.float32)[self.place] * self.decoded_part
@@ -110,7 +112,10 @@ class Trial:
 def nearest_rows(
     queries: Float32Array, rows: Float32Array, own: NDArray[np.intp] | None
 ) -> tuple[NDArray[np.intp], Float32Array]:
-    """The DEPTH best rows a query by inner product, best first; `own` is a query's own row, left out."""
+    """Return the DEPTH best rows per query by inner product, best first, and the products.
+
+    `own` is the row of each query, which is left out; None if queries are not rows.
+    """
     depth = min(DEPTH, len(rows) - (own is not None))
     nearest = np.empty((len(queries), depth), np.intp)
     exact = np.empty((len(queries), depth), np.float32)
@@ -127,5 +132,5 @@ def nearest_rows(
 
 
 def pair_products(queries: Float32Array, rows: Float32Array, place: NDArray[Any]) -> Float32Array:
-    """(n_queries, depth) inner products of every query with its own rows."""
+    """Return the (n_queries, depth) inner products of every query with the rows at its places."""
     return np.stack([rows[places] @ query for query, places in zip(queries, place, strict=True)])

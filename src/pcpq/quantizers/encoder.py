@@ -1,4 +1,4 @@
-"""Vectors to codes and back: one encoder for every cell of the grid."""
+"""Encoding and decoding of vectors, for all six quantizers."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from pcpq.quantizers.sections import turn
 from pcpq.util.batches import encoding_batches
 from pcpq.util.threads import available_threads, map_threads
 
-# Passes over the sections of a vector; most vectors settle after three or four.
+# Largest number of passes over the sections of a vector; most codes stop changing after three or four.
 SWEEPS = 10
 
 
 def row_norms(rows: Float32Array) -> Float32Array:
-    """(n,) lengths."""
+    """Return the (n,) lengths of rows."""
     squares: Float32Array = np.einsum("ij,ij->i", rows, rows)
     return np.sqrt(squares)
 
 
 def unit_vectors(rows: Float32Array, norms: Float32Array) -> Float32Array:
-    """Rows of length 1; a zero row stays zero."""
+    """Return rows scaled to length 1; a zero row stays zero."""
     return np.divide(rows, norms[:, None], out=np.zeros_like(rows), where=norms[:, None] > 0)
 
 
 def search_codes(
     options: Options, model: Model, points: Float32Array, directions: Float32Array
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """Centers and scales of least loss for padded working rows.
+    """Return the codewords and scales of least loss for padded rows in working units.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def search_codes(
 
     Returns
     -------
-    centers : (n, m) of model.code_dtype
+    centers : (n, m) indices of codewords, of model.code_dtype
     scales : as in Codes
     """
     m, size = model.layout.n_sections, model.layout.section_size
@@ -73,20 +73,19 @@ def search_codes(
     indices = {"quantized": m, "vector": 1}.get(scale)
     scales: NDArray[Any] | None = None if indices is None else np.empty((n, indices), np.uint8)
     alphas = np.empty((n, m), np.float32) if scale == "exact" else None
-    by_distance = options.assignment == "distance"
     _core.encode(
-        turned,
-        model.centers,
-        levels,
-        along,
-        ratios,
-        loss,
-        scale,
-        by_distance,
-        SWEEPS,
-        centers,
-        scales,
-        alphas,
+        points=turned,
+        codewords=model.centers,
+        scales=levels,
+        directions=along,
+        ratios=ratios,
+        loss=loss,
+        scale=scale,
+        by_distance=options.assignment == "distance",
+        sweeps=SWEEPS,
+        out_codes=centers,
+        out_scales=scales,
+        out_alphas=alphas,
     )
     if norms is not None:
         assert model.vector_levels is not None
@@ -95,14 +94,14 @@ def search_codes(
 
 
 def scale_columns(options: Options, n_sections: int) -> int:
-    """How many scales a vector has in Codes."""
+    """Return the number of scales per vector in Codes."""
     return {"none": 0, "exact": n_sections, "quantized": n_sections, "vector": 1, "norm": 1}[options.scale]
 
 
 def encode(
     options: Options, model: Model, vectors: FloatArray, directions: FloatArray | None, threads: int | None
 ) -> Codes:
-    """Codes of vectors, in batches, so that memory is the codes and little more."""
+    """Encode vectors in batches, so that little memory is needed besides the codes."""
     n, m = len(vectors), model.layout.n_sections
     columns = scale_columns(options, m)
     codes = Codes(
@@ -118,7 +117,7 @@ def encode(
         if directions is not None:
             towards = model.layout.pad(working_rows(directions[rows], model.unit, "directions", rows.start))
         centers, scales = search_codes(options, model, points, towards)
-        codes.centers[rows] = centers
+        codes.codes[rows] = centers
         if codes.scales is not None:
             codes.scales[rows] = scales
         if codes.gains is not None or codes.biases is not None:
@@ -138,10 +137,17 @@ def encode(
 
 
 def decode_working(model: Model, centers: NDArray[Any], scales: NDArray[Any] | None) -> Float32Array:
-    """(n, m * D) decoded rows in working units, padding included."""
+    """Return the (n, m * D) decoded rows in working units, with padding."""
     out = np.empty((len(centers), model.layout.padded), np.float32)
     indices, alphas = split_scales(model, scales)
-    _core.decode(model.readout, model.scales, np.ascontiguousarray(centers), indices, alphas, out)
+    _core.decode(
+        codewords=model.readout,
+        scales=model.scales,
+        codes=np.ascontiguousarray(centers),
+        scale_codes=indices,
+        alphas=alphas,
+        out_points=out,
+    )
     if model.vector_levels is not None and scales is not None:
         out *= model.vector_levels[scales]
     return out
@@ -150,7 +156,7 @@ def decode_working(model: Model, centers: NDArray[Any], scales: NDArray[Any] | N
 def split_scales(
     model: Model, scales: NDArray[Any] | None
 ) -> tuple[NDArray[np.uint8] | None, Float32Array | None]:
-    """Scales of sections as the native code wants them: indices, or values."""
+    """Return the indices of section scales and the exact scales for native code; at most one is not None."""
     if scales is None or model.vector_levels is not None:
         return None, None
     if model.scales is None:
@@ -161,12 +167,12 @@ def split_scales(
 def corrections(
     points: Float32Array, directions: Float32Array, decoded: Float32Array, gain: bool, bias_weight: float
 ) -> tuple[NDArray[np.float16], NDArray[np.float16]]:
-    """The two numbers a vector that make its estimate exact where it matters.
+    """Return the gain and bias per vector that correct its estimated scores.
 
     The gain makes the estimate of <q, r> exact for q along r, the bias that of <q, x> for q along x:
         g = |r|^2 / <r, r^>  in [1/4, 4], 1 where <r, r^> <= 0
         b = bias_weight * <x, r - g r^> / |x|
-    The bias is made with the gain as rounded to float16, so it mends that rounding too.
+    The bias is computed with the gain as rounded to float16, so it corrects that rounding too.
     """
     gains = np.ones(len(points), np.float16)
     if gain:
@@ -178,20 +184,20 @@ def corrections(
     return gains, biases
 
 
-# Under this share of its greatest value the plane's determinant says that anchor and vector are one line.
+# If the determinant is below this share of its largest value, anchor and vector are treated as parallel.
 NO_PLANE = 0.1
 
 
 def anchored_corrections(
     points: Float32Array, anchors: Float32Array, decoded: Float32Array, gain: bool
 ) -> tuple[NDArray[np.float16], NDArray[np.float16]]:
-    """The two numbers a vector that make its estimate exact in the plane of its anchor c and its r.
+    """Return the gain and bias per vector that make its estimate exact in the plane of its anchor c and its r.
 
     <q, c + r> is estimated by (1 + b) <q, c> + g <q, r^>. Exact for q = c and for q = r means
         b <c, c> + g <c, r^> = <c, r>
         b <r, c> + g <r, r^> = <r, r>
-    with the gain in [1/4, 4]. Where c and r are one line the gain is that of r alone. The bias is made with the
-    gain as rounded to float16, so it mends that rounding too.
+    with the gain in [1/4, 4]. Where c and r are parallel the gain is that of r alone. The bias is computed with
+    the gain as rounded to float16, so it corrects that rounding too.
     """
     anchor_square, anchor_along = row_products(anchors, anchors), row_products(anchors, points)
     anchor_decoded = row_products(anchors, decoded)
@@ -208,19 +214,19 @@ def anchored_corrections(
 
 
 def row_products(left: Float32Array, right: Float32Array) -> NDArray[np.float64]:
-    """(n,) inner products of rows; float64, for products of them to come."""
+    """Return the (n,) inner products of rows as float64, since the callers multiply them again."""
     products: NDArray[np.float64] = np.einsum("ij,ij->i", left, right).astype(np.float64)
     return products
 
 
-def as_gains(wanted: NDArray[np.float64], had: NDArray[np.float64]) -> NDArray[np.float16]:
-    """wanted / had between 1/4 and 4; 1 where there is nothing to enlarge."""
-    ratios = np.divide(wanted, had, out=np.ones_like(wanted), where=had > 0)
+def as_gains(exact: NDArray[np.float64], estimated: NDArray[np.float64]) -> NDArray[np.float16]:
+    """Return exact / estimated, clipped to [1/4, 4]; 1 where the estimate is not positive."""
+    ratios = np.divide(exact, estimated, out=np.ones_like(exact), where=estimated > 0)
     return np.clip(ratios, 0.25, 4.0).astype(np.float16)
 
 
 def as_biases(missing: NDArray[np.float64], lengths: NDArray[Any]) -> NDArray[np.float16]:
-    """missing / lengths within float16; 0 where the length is."""
+    """Return missing / lengths, clipped to the range of float16; 0 where the length is 0."""
     largest = float(np.finfo(np.float16).max)
     parallel = np.divide(missing, lengths, out=np.zeros_like(missing), where=lengths > 0)
     biases: NDArray[np.float16] = np.clip(parallel, -largest, largest).astype(np.float16)

@@ -1,4 +1,4 @@
-"""The six quantizers. They differ in the loss and in the kind of scale; everything else is shared.
+"""The six quantizers, which differ only in the loss and in the kind of scale.
 
 | loss        | alpha = 1 | alpha exact | alpha one of s |
 |-------------|-----------|-------------|----------------|
@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, TypeVar
 
@@ -74,7 +75,7 @@ class Quantizer:
 
     # Learned by fit.
     model_: Model = field(init=False)
-    losses_: list[NDArray[np.float64]] = field(init=False)  # of every section, after every round
+    losses_: list[NDArray[np.float64]] = field(init=False)  # loss of every section after every round
     n_features_in_: int = field(init=False)
     _options: Options = field(init=False)
 
@@ -109,14 +110,14 @@ class Quantizer:
         if directions is not None:
             typical_unit(directions, "directions", sample)
             towards = layout.pad(working_rows(directions, unit, "directions"))
-        asked, whitening = None, None
+        working_queries, whitening = None, None
         if queries is not None:
             queries = as_vectors(queries, "queries", vectors.shape[1])
-            asked = working_rows(queries, typical_unit(queries, "queries"), "queries")
-            whitening = query_whitening(asked, layout)
-            asked = layout.pad(asked)
+            working_queries = working_rows(queries, typical_unit(queries, "queries"), "queries")
+            whitening = query_whitening(working_queries, layout)
+            working_queries = layout.pad(working_queries)
         trained = train(options, layout, unit, points, towards, whitening)
-        gain, weight = choose_corrections(options, trained.model, points, towards, asked, generator)
+        gain, weight = choose_corrections(options, trained.model, points, towards, working_queries, generator)
         anchored = options.bias == "anchor"
         self.model_ = replace(trained.model, gain=gain, bias_weight=weight, anchored=anchored)
         self.losses_ = trained.losses
@@ -147,7 +148,7 @@ class Quantizer:
         """Return the (n, d) float32 vectors that codes represent. Gain and bias are used by `scores` only."""
         model = self._fitted()
         self._check_codes(codes)
-        decoded = encoder.decode_working(model, codes.centers, codes.scales)
+        decoded = encoder.decode_working(model, codes.codes, codes.scales)
         decoded *= np.float32(model.unit)
         return model.layout.unpad(decoded)
 
@@ -168,7 +169,9 @@ class Quantizer:
         model = self._fitted()
         self._check_codes(codes)
         if anchors is None and model.anchored:
-            raise ValueError("bias='anchor' is a part of the anchor's score: scores needs anchors")
+            raise ValueError(
+                "with bias='anchor' the bias is a share of the anchor's score: scores needs anchors"
+            )
         queries = as_array(queries, "queries")
         single = queries.ndim == 1
         rows = as_vectors(queries[None] if single else queries, "queries", model.layout.dimensions)
@@ -200,7 +203,13 @@ class Quantizer:
 
     @property
     def centers_(self) -> Float32Array:
-        """Codewords, (m, k, D) float32, in the units of the vectors."""
+        """The former name of `codewords_`."""
+        warnings.warn("centers_ is now codewords_", DeprecationWarning, stacklevel=2)
+        return self.codewords_
+
+    @property
+    def codewords_(self) -> Float32Array:
+        """The (m, k, D) codewords of all sections, in the unit of the vectors."""
         model = self._fitted()
         return np.multiply(model.readout[:, : model.centers.shape[1]], model.unit, dtype=np.float32)
 
@@ -251,17 +260,17 @@ class Quantizer:
     def _check_codes(self, codes: Codes) -> None:
         model = self._fitted()
         m = model.layout.n_sections
-        if codes.centers.ndim != 2 or codes.centers.shape[1] != m:
-            raise ValueError(f"codes have shape {codes.centers.shape}; the quantizer has {m} sections")
-        if codes.centers.dtype != model.code_dtype:
+        if codes.codes.ndim != 2 or codes.codes.shape[1] != m:
+            raise ValueError(f"codes have shape {codes.codes.shape}; the quantizer has {m} sections")
+        if codes.codes.dtype != model.code_dtype:
             raise ValueError(
-                f"codes have dtype {codes.centers.dtype}; the quantizer's have {model.code_dtype.__name__}"
+                f"codes have dtype {codes.codes.dtype}; the quantizer's have {model.code_dtype.__name__}"
             )
         expected = encoder.scale_columns(self._options, m)
         if (codes.scales is None) != (expected == 0):
             raise ValueError(
                 f"codes {'lack' if codes.scales is None else 'hold'} scales; "
-                f"{type(self).__name__} has {expected} a vector"
+                f"{type(self).__name__} has {expected} per vector"
             )
         if codes.scales is not None and codes.scales.shape != (len(codes), expected):
             raise ValueError(f"scales have shape {codes.scales.shape}; expected {(len(codes), expected)}")
@@ -275,12 +284,12 @@ class Quantizer:
 
 
 def options_of(quantizer: Quantizer) -> Options:
-    """The parameters of a quantizer, checked, every "auto" that needs no data replaced."""
+    """Return the checked parameters of a quantizer, with every "auto" that needs no data replaced."""
     return quantizer._settle()
 
 
 def restore_fitted(quantizer: Quantizer, model: Model) -> Quantizer:
-    """The quantizer with what it learned, as `fit` leaves it, without the history of losses."""
+    """Set the model of a quantizer as `fit` does, without the history of losses, and return the quantizer."""
     quantizer.model_, quantizer.losses_ = model, []
     quantizer.n_features_in_ = model.layout.dimensions
     quantizer._options = quantizer._settle()
@@ -288,7 +297,7 @@ def restore_fitted(quantizer: Quantizer, model: Model) -> Quantizer:
 
 
 def index_bits(values: int) -> int:
-    """Bits of an index among so many values."""
+    """Return the number of bits of an index into `values` values."""
     return (values - 1).bit_length()
 
 
@@ -298,7 +307,7 @@ def _same(value: Any, default: Any) -> bool:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Anisotropic(Quantizer):
-    """Adds: the anisotropic loss, which weights the error along the vector more.
+    """Base class of quantizers with the anisotropic loss, which weights the error along the vector more.
 
     Parameters
     ----------
@@ -318,12 +327,16 @@ class _Anisotropic(Quantizer):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Isotropic(Quantizer):
+    """Base class of quantizers with the isotropic loss."""
+
     anisotropic: ClassVar[bool] = False
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Unscaled(Quantizer):
-    """Adds: a quantized norm per vector, the baseline in a footnote of the paper.
+    """Base class of quantizers without scales, optionally with a quantized norm per vector.
+
+    The norm is a baseline in a footnote of the paper.
 
     Parameters
     ----------
@@ -339,12 +352,14 @@ class _Unscaled(Quantizer):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _ExactlyScaled(Quantizer):
+    """Base class of quantizers with an exact scale per section."""
+
     scale: ClassVar[str] = "exact"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _QuantizedScale(Quantizer):
-    """Adds: a scale per section that is one of s values.
+    """Base class of quantizers with a scale per section that is one of s values.
 
     Parameters
     ----------

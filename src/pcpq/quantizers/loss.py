@@ -1,4 +1,4 @@
-"""How much the two parts of an error count: the weights of the anisotropic loss.
+"""Weights of the anisotropic loss: how much the parallel and the orthogonal part of an error count.
 
 For a point of norm y in D dimensions only queries with <q, x> >= t matter, t the threshold. With
 theta = arccos(t / y) (the paper prints t / y) the error orthogonal and parallel to x weigh
@@ -22,18 +22,18 @@ from pcpq.io.arrays import Float32Array
 
 Float64Array = NDArray[np.float64]
 
-# Entries of the ratio table over t / y in [0, 1]; linear interpolation is then off by less than 1e-6 for
+# Entries of the ratio table over t / y in [0, 1]; the error of linear interpolation is then below 1e-6 for
 # sections of up to 64 coordinates.
 TABLE_SIZE = 4097
 
 
 def log_full_integral(dimensions: int) -> float:
-    """log of the integral of sin^D from 0 to pi/2."""
+    """Return the logarithm of the integral of sin^D from 0 to pi/2."""
     return 0.5 * log(pi) + lgamma(0.5 * (dimensions + 1)) - lgamma(0.5 * dimensions + 1) - log(2.0)
 
 
 def _beta_fraction(a: float, b: float, z: Float64Array) -> Float64Array:
-    """The continued fraction of the incomplete beta function I_z(a, b), by the modified Lentz method."""
+    """Return the continued fraction of the incomplete beta function I_z(a, b), by the modified Lentz method."""
     tiny = 1e-300
     c: Float64Array = np.ones_like(z)
     d: Float64Array = 1.0 - (a + b) * z / (a + 1.0)
@@ -55,12 +55,12 @@ def _beta_fraction(a: float, b: float, z: Float64Array) -> Float64Array:
 
 
 def anisotropic_weights(relative_threshold: Float64Array, dimensions: int) -> tuple[Float64Array, Float64Array]:
-    """Weights for x = t / y, the threshold in units of the point's norm.
+    """Return the weights for x = t / y, the threshold in units of the point's norm.
 
     The incomplete beta function gives the integral: with z = sin^2(theta) = 1 - x^2 and a = (D + 1) / 2,
     orthogonal = I_z(a, 1/2). Where z is small its continued fraction converges at once, and the common
-    factor sin^(D+1) cos cancels from the ratio; elsewhere the complement I_(1-z)(1/2, a) does. So no digit
-    is lost at any D, which the recurrence in D cannot say.
+    factor sin^(D+1) cos cancels from the ratio; elsewhere the complement I_(1-z)(1/2, a) converges fast. This
+    keeps full precision at every D, unlike the recurrence in D.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def anisotropic_weights(relative_threshold: Float64Array, dimensions: int) -> tu
 
 
 def ratio_table(dimensions: int) -> Float32Array:
-    """Orthogonal / parallel weight at t / y = 0, 1/4096, ..., 1; its limit 0 at 1."""
+    """Return the ratio orthogonal / parallel weight at t / y = 0, 1/4096, ..., 1; at 1 its limit, 0."""
     x = np.linspace(0.0, 1.0, TABLE_SIZE)
     ratio = anisotropic_weights(x, dimensions)[1]
     ratio[-1] = 0.0
@@ -106,24 +106,25 @@ def ratio_table(dimensions: int) -> Float32Array:
 
 
 def point_ratios(sections: Float32Array, thresholds: Float32Array, dimensions: int) -> Float32Array:
-    """(n, m, D) points and (m,) thresholds -> (n, m) orthogonal / parallel weights.
+    """Return the (n, m) ratios orthogonal / parallel weight of (n, m, D) points with (m,) thresholds.
 
-    `dimensions` is that of the loss: D for a section by itself, all of them for a whole vector.
+    `dimensions` is the dimension of the loss: D for single sections, that of the vectors for whole vectors.
     """
     out = np.empty(sections.shape[:2], np.float32)
     if dimensions < 2:  # no orthogonal part: isotropic
         out.fill(1.0)
     else:
-        _core.section_ratios(sections, thresholds, ratio_table(dimensions), out)
+        table = ratio_table(dimensions)
+        _core.section_ratios(points=sections, thresholds=thresholds, table=table, out_ratios=out)
     return out
 
 
-# Training weight of points that no query in question reaches: centers and scales to spare then serve them.
+# Training weight of points at or under the threshold: spare codewords and scales then serve them.
 LEAST_WEIGHT = 1e-6
 
 
 def parallel_weights(norms: Float64Array, threshold: float, dimensions: int) -> Float32Array:
-    """(n,) parallel weights for training, the largest 1; LEAST_WEIGHT at or under the threshold."""
+    """Return the (n,) parallel weights for training, the largest 1; LEAST_WEIGHT at or under the threshold."""
     log_parallel = np.full(norms.shape, -np.inf)
     over = norms > threshold
     log_parallel[over] = anisotropic_weights(threshold / norms[over], dimensions)[0]

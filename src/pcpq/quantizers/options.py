@@ -1,4 +1,4 @@
-"""From constructor parameters to settled options: one table of defaults, one of the paper's text."""
+"""Options of a quantizer: checked constructor parameters, with "auto" replaced."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pcpq.io.arrays import Float32Array
 from pcpq.quantizers.clustering import SEEDINGS
 from pcpq.util.validation import whole_number
 
-# What "auto" means: ours, and with paper=True the paper's.
+# The meaning of "auto": OURS by default, PAPER with paper=True.
 OURS: dict[str, Any] = {
     "init": "k-means++",
     "assignment": "loss",
@@ -44,7 +44,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """Every choice of a quantizer, settled. `gain` and `bias` may still be "auto": a sample decides."""
+    """Checked options of a quantizer. `gain` and `bias` may still be "auto": they are chosen on a sample."""
 
     anisotropic: bool
     scale: str  # "none" | "exact" | "quantized" | "vector" | "norm"
@@ -66,17 +66,17 @@ class Options:
 
     @property
     def projective(self) -> bool:
-        """Is alpha free while centers are found?"""
+        """Whether alpha is free while codewords are trained."""
         return self.scale in ("exact", "quantized", "vector")
 
     @property
     def whole(self) -> bool:
-        """Are the sections of a vector encoded together?"""
+        """Whether the sections of a vector are encoded together."""
         return self.anisotropic and self.encoding == "whole" and self.scale != "vector"
 
 
 def settle(anisotropic: bool, scale: str, parameters: dict[str, Any]) -> Options:
-    """Check the parameters and replace every "auto" that does not need data."""
+    """Check the parameters and replace every "auto" that needs no data."""
     given = dict(parameters)
     table = PAPER if given["paper"] is True else OURS
     explicit_encoding = given.get("encoding", "auto") != "auto"

@@ -1,4 +1,4 @@
-"""Estimated inner products by table look-up (the paper's last equation), gain and bias included."""
+"""Estimated inner products by lookup tables (the paper's last equation), with gain and bias."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from pcpq.quantizers.codes import Codes, Model
 from pcpq.quantizers.encoder import split_scales
 from pcpq.util.threads import map_threads
 
-# Queries a task: enough to share the codes in cache, few enough to spread over threads.
+# Queries per task: enough to share the codes in cache, few enough to use all threads.
 QUERIES_TOGETHER = 16
 
 
 def score_arguments(model: Model, codes: Codes) -> dict[str, Any]:
-    """What the native scorer wants of a model and codes."""
+    """Return the arguments of the native scorer for a model and codes."""
     indices, alphas = split_scales(model, codes.scales)
     return {
-        "centers": model.readout,
+        "codewords": model.readout,
         "scales": model.scales,
-        "codes": np.ascontiguousarray(codes.centers),
+        "codes": np.ascontiguousarray(codes.codes),
         "scale_codes": indices,
         "alphas": alphas,
     }
 
 
 def scores(model: Model, queries: Float32Array, codes: Codes, threads: int | None) -> Float32Array:
-    """(n_queries, n) estimates for padded queries, in the user's units."""
+    """Return the (n_queries, n) estimated inner products with padded queries, in the user's units."""
     out = np.empty((len(queries), len(codes)), np.float32)
     arguments = score_arguments(model, codes)
     factors = vector_factors(model, codes)
@@ -52,7 +52,7 @@ def scores(model: Model, queries: Float32Array, codes: Codes, threads: int | Non
 
 
 def anchor_scores(model: Model, queries: FloatArray, anchors: FloatArray, codes: Codes) -> Float32Array:
-    """(n_queries, n) the anchors' part of the scores, with the bias where that is a share of it."""
+    """Return the (n_queries, n) scores of the anchors, with the bias if it is a share of them."""
     products: Float32Array = np.asarray(queries, np.float32) @ np.asarray(anchors, np.float32).T
     if model.anchored and codes.biases is not None:
         products = products * (np.float32(1) + codes.biases.astype(np.float32))
@@ -60,7 +60,7 @@ def anchor_scores(model: Model, queries: FloatArray, anchors: FloatArray, codes:
 
 
 def vector_factors(model: Model, codes: Codes) -> NDArray[np.float32] | None:
-    """(n,) what multiplies the table sum of every vector: its scale or norm, and its gain."""
+    """Return the (n,) factors of the lookup-table sums: scale or norm, times gain; None if all are 1."""
     factors = None
     if model.vector_levels is not None and codes.scales is not None:
         factors = model.vector_levels[codes.scales[:, 0]]

@@ -1,4 +1,4 @@
-"""Cut d coordinates into m sections of equal size, padding with zeros; turn sections by a matrix."""
+"""Sections: d coordinates split into m sections of equal size, padded with zeros, and their whitening."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pcpq.io.arrays import Float32Array
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each of d coordinates lies among m sections of `section_size`."""
+    """The position of each of d coordinates in m sections of `section_size`."""
 
     dimensions: int
     n_sections: int
@@ -21,11 +21,11 @@ class Layout:
 
     @property
     def padded(self) -> int:
-        """Coordinates with padding: m * section_size."""
+        """The number of coordinates with padding: m * section_size."""
         return self.n_sections * self.section_size
 
     def pad(self, rows: Float32Array) -> Float32Array:
-        """(n, d) -> (n, m * section_size)."""
+        """Return (n, d) rows padded to (n, m * section_size)."""
         if self.padded == self.dimensions:
             return rows
         out = np.zeros((len(rows), self.padded), np.float32)
@@ -33,14 +33,15 @@ class Layout:
         return out
 
     def unpad(self, rows: Float32Array) -> Float32Array:
-        """(n, m * section_size) -> (n, d)."""
+        """Return (n, m * section_size) rows without padding, (n, d)."""
         return rows if self.padded == self.dimensions else np.ascontiguousarray(rows[:, self.columns])
 
 
 def make_layout(dimensions: int, section_size: int | None, n_sections: int | None) -> Layout:
-    """Sections of `section_size` coordinates, the last one padded; or `n_sections` as equal as can be.
+    """Return a layout of sections of `section_size` coordinates, or of `n_sections` sections.
 
-    65 coordinates in 16 sections are one of 5 and fifteen of 4, each padded to 5: no section is all padding.
+    With `section_size` the last section is padded. With `n_sections` all are nearly equal: 65 coordinates in 16
+    sections are one of 5 and fifteen of 4, each padded to 5: no section is all padding.
     """
     if section_size is not None and n_sections is not None:
         raise ValueError(f"section_size={section_size} and n_sections={n_sections}: give one of the two")
@@ -61,32 +62,34 @@ def make_layout(dimensions: int, section_size: int | None, n_sections: int | Non
 
 
 def turn(rows: Float32Array, matrices: Float32Array | None) -> Float32Array:
-    """Multiply every section by its own matrix: (n, m * D) by (m, D, D)."""
+    """Return (n, m * D) rows with every section multiplied by its own matrix of (m, D, D)."""
     if matrices is None:
         return rows
     m, size, _ = matrices.shape
-    turned = np.matmul(rows.reshape(-1, m, size).transpose(1, 0, 2), matrices)
-    return np.ascontiguousarray(turned.transpose(1, 0, 2)).reshape(len(rows), m * size)
+    products = np.matmul(rows.reshape(-1, m, size).transpose(1, 0, 2), matrices)
+    return np.ascontiguousarray(products.transpose(1, 0, 2)).reshape(len(rows), m * size)
 
 
 def query_whitening(queries: Float32Array, layout: Layout) -> tuple[Float32Array, Float32Array]:
-    """Matrices that turn a section into one where the query distribution is isotropic, and their inverses.
+    """Return the matrices that make the query distribution of each section isotropic, and their inverses.
 
     The paper's eq. 1 weighs an error e by E[<q, e>^2] = e^T E[q q^T] e = |e W|^2 with W the symmetric square
-    root, section by section. Directions no query points to keep a thousandth of the mean weight, so that W
-    can be inverted; the mean weight is 1, so that sections keep their units.
+    root, section by section. Directions without queries keep a thousandth of the mean weight, so that W can be
+    inverted; the mean weight is 1, so that sections keep their units.
 
     Returns
     -------
     whitening, inverse : (m, D, D) float32
     """
-    cut = layout.pad(queries).reshape(len(queries), layout.n_sections, layout.section_size).astype(np.float64)
-    peak = np.abs(cut).max()
-    cut /= peak if peak > 0 else 1.0
-    moments = np.einsum("nja,njb->jab", cut, cut) / len(cut)
+    sections = (
+        layout.pad(queries).reshape(len(queries), layout.n_sections, layout.section_size).astype(np.float64)
+    )
+    peak = np.abs(sections).max()
+    sections /= peak if peak > 0 else 1.0
+    moments = np.einsum("nja,njb->jab", sections, sections) / len(sections)
     mean = np.trace(moments.sum(axis=0)) / layout.dimensions
     if not mean > 0:
-        raise ValueError("queries are all zero: they say nothing of where queries point")
+        raise ValueError("queries are all zero: they have no direction")
     values, vectors = np.linalg.eigh(moments / mean)
     roots = np.sqrt(np.maximum(values, 1e-3))
     whitening = np.einsum("jab,jb,jcb->jac", vectors, roots, vectors)

@@ -1,7 +1,7 @@
-"""Training: one path for the six cells of the grid.
+"""Training of a quantizer, the same steps for all six.
 
-Sections are clustered on their own (`clustering.py`), then the alphas of all become s scales, then, if `refine`
-says so, codes, centers and scales improve each other until the loss stops falling.
+Sections are clustered one by one (`clustering.py`); their alphas are then quantized to s scales; with `refine`,
+codes, codewords and scales are improved in turn until the loss stops falling.
 """
 
 from __future__ import annotations
@@ -30,16 +30,17 @@ from pcpq.quantizers.scales import best_levels
 from pcpq.quantizers.sections import Layout, turn
 from pcpq.util.threads import map_threads
 
-# Clustering stops when a round lowers the loss by less than this share; where refinement follows, sooner.
+# Clustering stops when a round lowers the loss by less than this share; earlier if refinement follows.
 TOLERANCE = 1e-4
 TOLERANCE_BEFORE_REFINEMENT = 1e-3
 REFINE_ROUNDS = 20
+# Overrelaxation: step of refinement, in units of the least-squares step.
 STRIDE = 1.7
 
 
 @dataclass
 class Trained:
-    """What training found, and the loss of every section after every round of clustering."""
+    """A trained model, and the loss of every section after every round of clustering."""
 
     model: Model
     losses: list[NDArray[np.float64]]
@@ -53,15 +54,15 @@ def train(
     directions: Float32Array,
     whitening: tuple[Float32Array, Float32Array] | None,
 ) -> Trained:
-    """Centers and scales from padded working rows, (n, m * D)."""
+    """Train codewords and scales on padded rows in working units, (n, m * D)."""
     norm_levels = None
     if options.scale == "norm":
         norms = row_norms(points)
         norm_levels = best_levels(norms, np.ones_like(norms), options.n_scales)
         points = unit_vectors(points, norms)
     whiten, unwhiten = (None, None) if whitening is None else whitening
-    turned = turn(points, whiten)
-    sections, thresholds = weigh_sections(options, layout, turned)
+    whitened = turn(points, whiten)
+    sections, thresholds = weigh_sections(options, layout, whitened)
     clusterings = cluster_sections(options, sections)
     losses = [np.array(found.losses) for found in clusterings]
 
@@ -86,7 +87,7 @@ def train(
 
 
 def read_out(centers: Float32Array, unwhiten: Float32Array | None, *, signed: bool) -> Float32Array:
-    """The centers a code can name, turned back to where the vectors live."""
+    """Return the codewords for every value of a code, in the coordinates of the vectors."""
     if unwhiten is not None:
         centers = np.matmul(centers, unwhiten)
     return np.concatenate([centers, -centers], axis=1) if signed else centers
@@ -95,14 +96,14 @@ def read_out(centers: Float32Array, unwhiten: Float32Array | None, *, signed: bo
 def weigh_sections(
     options: Options, layout: Layout, points: Float32Array
 ) -> tuple[list[Section], Float32Array | None]:
-    """Cut the points into sections with the weights of their loss, and the thresholds those came from."""
-    cut = points.reshape(len(points), layout.n_sections, layout.section_size)
-    rows = [np.ascontiguousarray(cut[:, j]) for j in range(layout.n_sections)]
+    """Split the points into sections with the weights of their loss; return these and the (m,) thresholds."""
+    split = points.reshape(len(points), layout.n_sections, layout.section_size)
+    rows = [np.ascontiguousarray(split[:, j]) for j in range(layout.n_sections)]
     if not options.anisotropic or layout.section_size < 2:
         return [Section(row) for row in rows], None
     norms = np.stack([row_norms(row) for row in rows], axis=1).astype(np.float64)  # (n, m)
     thresholds = (options.threshold * norms.mean(axis=0)).astype(np.float32)
-    ratios = point_ratios(cut, thresholds, layout.section_size)
+    ratios = point_ratios(split, thresholds, layout.section_size)
 
     def weigh(j: int) -> Section:
         if not (norms[:, j] > thresholds[j]).any():  # no point exceeds the threshold: isotropic
@@ -114,14 +115,14 @@ def weigh_sections(
 
 
 def cluster_sections(options: Options, sections: list[Section]) -> list[Clusters]:
-    """Plain or projective clustering of every section, each with its own random stream."""
+    """Cluster every section, each with its own random stream."""
     streams = np.random.default_rng(options.seed).spawn(len(sections))
     size = sections[0].points.shape[1]
     if not isinstance(options.init, str):
         wanted = (len(sections), options.n_centers, size)
         if options.init.shape != wanted:
             raise ValueError(
-                f"init has shape {options.init.shape}; expected {wanted}: (sections, centers, size)"
+                f"init has shape {options.init.shape}; expected {wanted}: (sections, codewords, size)"
             )
 
     refined = options.refine and options.scale in ("quantized", "vector")
@@ -146,7 +147,7 @@ def cluster_sections(options: Options, sections: list[Section]) -> list[Clusters
 
 
 def settle_signs(found: Clusters) -> None:
-    """Flip centers so that the alphas of each add up to at least 0: scales then need fewer negative values."""
+    """Flip codewords whose alphas have a negative sum: scales then need fewer negative values."""
     assert found.alphas is not None
     sums = np.bincount(found.assigned, weights=found.alphas, minlength=len(found.centers))
     signs = np.where(sums < 0, -1.0, 1.0).astype(np.float32)
@@ -155,8 +156,9 @@ def settle_signs(found: Clusters) -> None:
 
 
 def normalise_alphas(found: Clusters) -> None:
-    """Move the root mean square of a section's alphas into its centers, so that no section starves when
-    several share their scales.
+    """Move the root mean square of a section's alphas into its codewords.
+
+    Sections that share their scales then have alphas of the same size.
     """
     assert found.alphas is not None
     size = float(np.sqrt(np.mean(np.square(found.alphas, dtype=np.float64))))
@@ -168,7 +170,7 @@ def normalise_alphas(found: Clusters) -> None:
 def quantize_section_scales(
     options: Options, sections: list[Section], clusterings: list[Clusters]
 ) -> Float32Array:
-    """(m, s) scales, one set for all sections or one each; refines centers in place if asked to."""
+    """Return the (m, s) scales, shared or one set per section; with `refine`, change codewords in place."""
     for found in clusterings:
         settle_signs(found)
         if not options.paper:
@@ -191,22 +193,22 @@ def quantize_section_scales(
 def assign_pairs(
     options: Options, section: Section, centers: Float32Array, scales: Float32Array
 ) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
-    """The (center, scale) pair of least loss for every point of a section."""
+    """Return the (codeword, scale) pair of least loss for every point of a section."""
     n = len(section.points)
     assigned, levels = np.empty((n, 1), np.uint16), np.empty((n, 1), np.uint8)
     _core.encode(
-        section.points,
-        centers[None],
-        scales[None],
-        None,
-        None if section.ratios is None else section.ratios[:, None],
-        "isotropic" if section.ratios is None else "section",
-        "quantized",
-        options.assignment == "distance",
-        0,
-        assigned,
-        levels,
-        None,
+        points=section.points,
+        codewords=centers[None],
+        scales=scales[None],
+        directions=None,
+        ratios=None if section.ratios is None else section.ratios[:, None],
+        loss="isotropic" if section.ratios is None else "section",
+        scale="quantized",
+        by_distance=options.assignment == "distance",
+        sweeps=0,
+        out_codes=assigned,
+        out_scales=levels,
+        out_alphas=None,
     )
     return assigned[:, 0], levels[:, 0]
 
@@ -214,10 +216,10 @@ def assign_pairs(
 def refine(
     options: Options, sections: list[Section], clusterings: list[Clusters], scales: Float32Array
 ) -> Float32Array:
-    """Codes, then centers, then scales by least squares, in turn; centers then carry length.
+    """Improve codes, codewords and scales in turn, and return the scales; codewords then carry length.
 
-    Every step but the last goes further than least squares says: the solution creeps along narrow valleys,
-    where a longer stride gets further in as many rounds.
+    Codewords and scales are solved by least squares. Every step but the last is longer than the least-squares
+    step (STRIDE): least squares alone converges slowly here.
     """
     before, energy = np.inf, sum(weighted_energy(section) for section in sections)
     for done in range(REFINE_ROUNDS):
@@ -233,7 +235,7 @@ def refine(
             return scale_sums(section, found, levels, scales.shape[1])
 
         sums = np.stack(map_threads(improve, range(len(sections)), options.threads))
-        # The parabolas of all points, added up, at the scales they were encoded with.
+        # The loss of a point is a parabola in its scale: the sum over all points, at the scales they have.
         loss = energy + float(
             (sums[:, 1] * np.square(scales, dtype=np.float64) - 2 * sums[:, 0] * scales).sum()
         )
@@ -248,20 +250,20 @@ Float64Sums = NDArray[np.float64]
 
 
 def weighted_energy(section: Section) -> float:
-    """The loss of approximating every point by nothing."""
+    """Return the loss of approximating every point by zero."""
     squares = np.einsum("ij,ij->i", section.points, section.points, dtype=np.float64)
     return float(squares.sum() if section.weights is None else squares @ section.weights)
 
 
 def scale_sums(section: Section, found: Clusters, levels: NDArray[np.uint8], n_scales: int) -> Float64Sums:
-    """(2, s): for every scale the sums of curvature * best alpha, and of curvature, over its points."""
+    """Return (2, s) sums over the points of every scale: of curvature * best alpha, and of curvature."""
     alphas, curvatures = best_alphas(section, found)
     pulls = np.bincount(levels, weights=curvatures.astype(np.float64) * alphas, minlength=n_scales)
     return np.stack([pulls, np.bincount(levels, weights=curvatures, minlength=n_scales)])
 
 
 def solve_scales(options: Options, sums: Float64Sums, scales: Float32Array) -> Float32Array:
-    """Least-squares scales from (m, 2, s) sums; a scale nobody uses stays."""
+    """Return the least-squares scales from (m, 2, s) sums; a scale without points is left unchanged."""
     if options.shared_scales:
         sums = np.broadcast_to(sums.sum(axis=0), sums.shape)
     pulls, masses = sums[:, 0], sums[:, 1]
@@ -272,9 +274,10 @@ def solve_scales(options: Options, sums: Float64Sums, scales: Float32Array) -> F
 def quantize_vector_scales(
     options: Options, sections: list[Section], clusterings: list[Clusters]
 ) -> Float32Array:
-    """(s,) scales, one a vector with a sign a section; refines centers in place if asked to.
+    """Return the (s,) scales for one scale per vector; with `refine`, change codewords in place.
 
-    A vector's first scale is the root mean square of its sections' alphas, each in units of its section's.
+    Every section has a sign. The first scale of a vector is the root mean square of its sections' alphas, each
+    in units of its section's.
     """
     for found in clusterings:
         normalise_alphas(found)
@@ -299,9 +302,9 @@ def quantize_vector_scales(
             found.assigned = signed[:, j] % np.uint16(options.n_centers)
             found.alphas = levels[chosen] * signs
             found.centers = least_squares_centers(sections[j], found)
-            # In terms of the scale alone a section's point is that of its signed center.
-            turned = replace(sections[j], points=sections[j].points * signs[:, None])
-            return scale_sums(turned, found, chosen, len(levels))
+            # The sign of the codeword is moved to the point, so that the scale stays positive.
+            signed_section = replace(sections[j], points=sections[j].points * signs[:, None])
+            return scale_sums(signed_section, found, chosen, len(levels))
 
         sums = np.stack(map_threads(improve, range(len(sections)), options.threads))
         levels = solve_scales(replace(options, shared_scales=True), sums, levels[None])[0]
@@ -311,7 +314,7 @@ def quantize_vector_scales(
 def assign_vector_scales(
     sections: list[Section], centers: Float32Array, levels: Float32Array
 ) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
-    """Signed centers (n, m) and the scale (n,) of least loss for every vector."""
+    """Return the (n, m) signed codewords and the (n,) scale of least loss for every vector."""
     n, m = len(sections[0].points), len(sections)
     points = np.concatenate([section.points for section in sections], axis=1)
     anisotropic = any(section.ratios is not None for section in sections)
@@ -321,7 +324,18 @@ def assign_vector_scales(
             if section.ratios is not None:
                 ratios[:, j] = section.ratios
     signed, chosen = np.empty((n, m), np.uint16), np.empty((n, 1), np.uint8)
-    loss = "section" if anisotropic else "isotropic"
-    scales = np.tile(levels, (m, 1))
-    _core.encode(points, centers, scales, None, ratios, loss, "vector", False, 0, signed, chosen, None)
+    _core.encode(
+        points=points,
+        codewords=centers,
+        scales=np.tile(levels, (m, 1)),
+        directions=None,
+        ratios=ratios,
+        loss="section" if anisotropic else "isotropic",
+        scale="vector",
+        by_distance=False,
+        sweeps=0,
+        out_codes=signed,
+        out_scales=chosen,
+        out_alphas=None,
+    )
     return signed, chosen[:, 0]

@@ -1,8 +1,9 @@
-"""What an SQL condition on attributes may say.
+"""The SQL that a condition on attributes may contain.
 
-A condition may come from a stranger. DuckDB parses it, and it is refused unless it consists of columns,
-constants, operators and the functions listed here: all of them depend on nothing but their arguments, and none
-makes much more text of them than there was. What is left can be slow; see where.py.
+Conditions may come from untrusted sources. DuckDB parses a condition, and it is refused unless it consists of
+columns, constants, operators and the functions listed here: all of them depend only on their arguments, and
+none returns a value that is much longer than its arguments. An allowed condition can still be slow; where.py
+limits it.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from typing import Any
 
 from pcpq.segment.attributes import folded
 
-# What a condition may put together: columns, and letters of constants beside them.
-MOST_JOINED, MOST_LETTERS = 16, 1000
+# Most columns that a condition may join to longer values, and most characters of constants joined with them.
+MOST_JOINED, MOST_CHARACTERS = 16, 1000
 
 
 def words(text: str) -> frozenset[str]:
-    """Of a list."""
+    """Return the set of words in a text."""
     return frozenset(text.split())
 
 
@@ -31,21 +32,22 @@ OPERATORS = words(
     OPERATOR_NOT OPERATOR_NULLIF OPERATOR_TRY STRUCT_EXTRACT
     """
 )
-# Whose result is about as long as all arguments together, or as a format says.
+# Functions whose result is about as long as all arguments together, or as a format string.
 JOINING = words(
     """
     || array_cat array_concat concat concat_ws list_cat list_concat list_value row strftime struct_pack
     """
 )
-# Whose paths could name every part of a text, and parts of parts.
+# Functions with JSON paths: a path with wildcards could select every part of a value, and parts of parts.
 BY_PATH = words(
     """
     ->> json_array_length json_exists json_extract json_extract_path json_extract_path_text json_extract_string
     json_keys json_type json_value
     """
 )
-# Not those of time and chance, settings and files; not those whose result may be far longer than the arguments,
-# as repeat, or that may take the product of their lengths, as levenshtein; none that takes a lambda.
+# All other allowed functions. Left out are those that depend on time, random numbers, settings or files; those
+# whose result may be far longer than the arguments (repeat); those whose time is the product of the arguments'
+# lengths (levenshtein); and those that take a lambda.
 PLAIN = words(
     """
     + - * / // % ** ^ & | ~ << >> ~~ !~~ ~~* !~~* ~~~ ^@ && @> <@ abs acos add array_contains array_extract
@@ -69,7 +71,7 @@ PLAIN = words(
     """
 )
 FUNCTIONS = PLAIN | JOINING | BY_PATH
-# Not arrays of a fixed size: those take their size for every row, though all are null.
+# Arrays of a fixed size are left out: they take their full size in every row, even if it is null.
 TYPES = words(
     """
     BIGINT BINARY BLOB BOOL BOOLEAN BPCHAR BYTEA CHAR DATE DATETIME DEC DECIMAL DOUBLE FLOAT FLOAT4 FLOAT8
@@ -84,35 +86,36 @@ Node = dict[str, Any]
 
 
 def refusal(where: str, reason: str) -> ValueError:
-    """What is wrong with a condition; the beginning of a long one is enough to know it by."""
+    """Return a ValueError that quotes the condition, or the beginning of a long one, and gives the reason."""
     shown = repr(where) if len(where) <= 1000 else f"{where[:1000]!r}..."
     return ValueError(f"where is {shown}: {reason}")
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names of columns, not all of very many."""
+    """Return the names of columns as text, at most 50 of them."""
     return ", ".join(names) if len(names) <= 50 else f"{', '.join(names[:50])} and {len(names) - 50} more"
 
 
 def columns_of(connection: Any, where: str, names: Sequence[str]) -> list[str]:
-    """The columns in a condition, in the order of the table; a ValueError if it says more than it may."""
-    here = {folded(name): name for name in names}
+    """Return the columns in a condition, in the order of the table; raise a ValueError if it is not allowed."""
+    by_folded_name = {folded(name): name for name in names}
     used, root = set(), root_of(connection, where)
     for node in nodes_of(root):
         refuse_node(node, where)
         if node["class"] == "COLUMN_REF":
             name = node["column_names"][0]
-            if folded(name) not in here:
+            if folded(name) not in by_folded_name:
                 raise refusal(where, f"there is no column {name!r}; the columns are {listed(names)}")
-            used.add(here[folded(name)])
+            used.add(by_folded_name[folded(name)])
     refuse_growth(root, where)
     return [name for name in names if name in used] or list(names[:1])  # a table needs columns to have rows
 
 
 def root_of(connection: Any, where: str) -> Node:
-    """A condition as DuckDB parses it; SQLExpression puts a SELECT before it, too."""
-    question = "SELECT json_serialize_sql(?), json_serialize_sql('SELECT 1')"
-    texts = connection.execute(question, [f"SELECT {where}"]).fetchall()[0]
+    """Return the syntax tree of a condition, parsed by DuckDB; raise a ValueError if it is not a condition."""
+    # DuckDB's SQLExpression also puts a SELECT before the condition.
+    query = "SELECT json_serialize_sql(?), json_serialize_sql('SELECT 1')"
+    texts = connection.execute(query, [f"SELECT {where}"]).fetchall()[0]
     try:
         given, plain = map(json.loads, texts)
         if given["error"]:
@@ -131,7 +134,7 @@ def root_of(connection: Any, where: str) -> Node:
 
 
 def nodes_of(root: Any) -> Iterator[Node]:
-    """All expressions in an expression, itself included."""
+    """Yield all expressions in an expression, including itself."""
     left = [root]
     if not isinstance(root, dict) or "class" not in root:
         raise ValueError("this version of DuckDB parses conditions in an unknown way")
@@ -146,7 +149,7 @@ def nodes_of(root: Any) -> Iterator[Node]:
 
 
 def refuse_node(node: Node, where: str) -> None:
-    """A ValueError for what no condition may hold."""
+    """Raise a ValueError if an expression is not allowed in conditions."""
     kind = node["class"]
     if kind not in EXPRESSIONS:
         raise refusal(where, f"a condition may not hold a {kind.lower().replace('_', ' ')}")
@@ -158,7 +161,7 @@ def refuse_node(node: Node, where: str) -> None:
             raise refusal(where, f"a condition may not call the function {name!r}")
         if name in BY_PATH:
             refuse_paths(arguments_of(node)[1:], where)
-    if kind == "LAMBDA":  # an arrow: no function that takes a lambda is allowed
+    if kind == "LAMBDA":  # the operator ->, as no function that takes a lambda is allowed
         refuse_paths([node["expr"]], where)
     for name in types_in(node):
         if name.upper() not in TYPES:
@@ -166,7 +169,10 @@ def refuse_node(node: Node, where: str) -> None:
 
 
 def types_in(node: Node) -> Iterator[str]:
-    """Types that a cast names: expressions to newer versions of DuckDB, a tree of their own to older ones."""
+    """Yield the names of types in a cast.
+
+    They are expressions in newer versions of DuckDB, and a separate tree in older ones.
+    """
     if node["class"] == "TYPE":
         yield ".".join(part for part in (node["catalog"], node["schema"], node["type_name"]) if part)
     left = [node["cast_type"]] if "cast_type" in node else []
@@ -183,14 +189,14 @@ def types_in(node: Node) -> Iterator[str]:
 
 
 def arguments_of(node: Node) -> list[Node]:
-    """Of a function."""
+    """Return the arguments of a function."""
     if "arguments" in node:
         return [one["expression"] for one in node["arguments"]]
     return list(node["children"])
 
 
 def refuse_paths(paths: Iterable[Node], where: str) -> None:
-    """A ValueError unless a path in JSON is one constant for one place."""
+    """Raise a ValueError unless each JSON path is one constant without wildcards."""
     for path in paths:
         for node in nodes_of(path):
             several = node["class"] == "COLUMN_REF" or node.get("function_name") == "list_value"
@@ -199,7 +205,7 @@ def refuse_paths(paths: Iterable[Node], where: str) -> None:
 
 
 def texts_of(node: Node) -> list[str]:
-    """What a constant holds, as text; nothing of other expressions."""
+    """Return the value of a constant as text, in a list; an empty list for other expressions."""
     if node["class"] != "CONSTANT":
         return []
     value = node["literal"] if "literal" in node else node["value"]
@@ -207,14 +213,14 @@ def texts_of(node: Node) -> list[str]:
 
 
 def refuse_growth(root: Node, where: str) -> None:
-    """A ValueError for a condition that makes far more of a row than there is of it."""
+    """Raise a ValueError for a condition that could make values far longer than the row they come from."""
     joined = 0
     for node in nodes_of(root):
         if node["class"] == "FUNCTION" and node["function_name"].lower() in JOINING:
             parts = [list(nodes_of(argument)) for argument in arguments_of(node)]
             columns = sum(any(one["class"] == "COLUMN_REF" for one in part) for part in parts)
-            letters = sum(len(text) for part in parts for one in part for text in texts_of(one))
+            characters = sum(len(text) for part in parts for one in part for text in texts_of(one))
             joined += columns
-            if columns and (joined > MOST_JOINED or letters > MOST_LETTERS):
-                limit = f"{MOST_JOINED} columns and {MOST_LETTERS} letters of constants"
+            if columns and (joined > MOST_JOINED or characters > MOST_CHARACTERS):
+                limit = f"{MOST_JOINED} columns and {MOST_CHARACTERS} characters of constants"
                 raise refusal(where, f"it joins more than {limit} to longer values")

@@ -1,4 +1,4 @@
-"""How a plan becomes results: one way for one query and many, for one index and for shards."""
+"""Execution of search plans: the same code for a single query and many, for one index and for shards."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from pcpq.search.searchable import ScanTrace, Searchable, SearchPlan
 from pcpq.search.top_k import nothing
 from pcpq.segment.segment import Scores
 
-# What results may take where most of them are only there to fill up k: a score and an id for each.
+# Largest size of results if k exceeds the number of vectors to find; each takes a score and an id.
 MOST_FILLED_BYTES = 1 << 31
 BYTES_PER_RESULT = 16
 
 
 def search(searched: Searchable, queries: Any, request: SearchRequest) -> Result:
-    """The k best vectors of (n, d) queries, or of one query of (d,); ids are numbers."""
+    """Return the k best vectors for (n, d) queries, or for one (d,) query; ids are integers."""
     if not request.filtered:
         found = searched.scan_single(queries, plan_search(searched, request))
         if found is not None:
@@ -38,10 +38,10 @@ def search(searched: Searchable, queries: Any, request: SearchRequest) -> Result
 def execute(
     searched: Searchable, queries: Float32Array, plan: SearchPlan, trace: ScanTrace | None = None
 ) -> tuple[Scores, Ids]:
-    """(n, k) scores, larger is better, and ids; -inf and -1 where there are fewer than k.
+    """Return (n, k) scores, larger is better, and ids; -inf and -1 where there are fewer than k.
 
-    Queries that find fewer than they could are searched again, in twice as many lists each time: lists may be
-    small, and a filter may leave little of them.
+    Queries that find fewer results than there are allowed vectors are searched again with twice as many probes
+    each time: lists may be small, and a filter may allow few of their rows.
     """
     k = min(plan.k, plan.n_allowed)
     refuse_filling(plan.k, plan.n_allowed, len(queries))
@@ -63,7 +63,7 @@ def execute(
 
 
 def refuse_filling(k: int, n_allowed: int, n_queries: int) -> None:
-    """Raise a ValueError if the results for k would be gigabytes of nothing."""
+    """Raise a ValueError if results would take gigabytes because k exceeds the number of vectors to find."""
     size = k * n_queries * BYTES_PER_RESULT
     if k > n_allowed and size > MOST_FILLED_BYTES:
         raise ValueError(

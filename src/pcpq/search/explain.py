@@ -1,4 +1,4 @@
-"""What a search for one query did: lists, rows, candidates and the time of each stage."""
+"""Explanation of a search for one query: lists, rows, candidates and the time of each stage."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from pcpq.search.searchable import ScanTrace
 from pcpq.search.snapshot import Snapshot
 
 STAGES = ("rank lists", "lookup tables", "scan", "rerank")
+# Former names of keys.
 RENAMED = {"candidates_judged": "candidates_reranked", "judged_by": "reranked_by"}
 
 
 class Explanation(dict[str, Any]):
-    """A dict that still answers to the former names of its keys."""
+    """A dict that also accepts the former names of its keys, with a warning."""
 
     def __missing__(self, key: str) -> Any:
         if key not in RENAMED:
@@ -29,10 +30,12 @@ class Explanation(dict[str, Any]):
 
 
 def explain(snapshot: Snapshot, query: Any, request: SearchRequest) -> dict[str, Any]:
-    """What a search for one query does, as `Index.explain` returns it."""
+    """Return what a search for one query does, as `Index.explain` returns it."""
     prepared = prepare_queries(snapshot.trained, query)
     plan = plan_search(snapshot, request)
-    plan = replace(plan, k=max(min(plan.k, plan.n_allowed), 1))  # results are not shown
+    plan = replace(
+        plan, k=max(min(plan.k, plan.n_allowed), 1)
+    )  # explain returns no results, so k may be smaller
     trace = ScanTrace(np.zeros((1, 3), np.int64), np.zeros(len(STAGES)))
     execute(snapshot, prepared.rows[:1], plan, trace)
     probed, scanned, reranked = (int(count) for count in trace.counts[0])

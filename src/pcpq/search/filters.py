@@ -1,4 +1,4 @@
-"""Which rows a filter, an exclusion and an SQL condition leave."""
+"""The rows that a filter, an exclusion and an SQL condition allow."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.io.ids import as_words, integer_ids, kind_of
+from pcpq.io.ids import as_string_ids, integer_ids, kind_of
 from pcpq.segment.segment import Allowed, Mask, Segment
 
 
 class FilteredPart(Protocol):
-    """A part of an index, or of a shard, whose rows are filtered."""
+    """A part of an index or of a shard, as filters need it."""
 
     @property
     def segment(self) -> Segment:
-        """Its rows."""
+        """The segment of the part."""
 
     @property
     def everything(self) -> Allowed:
-        """All rows that are left."""
+        """All rows that are not removed."""
 
     @property
     def every_row(self) -> Mask:
-        """The mask of all rows, removed ones too."""
+        """The mask of all rows, including removed ones."""
 
     def only(self, mask: Mask) -> Allowed:
-        """The rows of a mask that are left."""
+        """Return the rows of a mask that are not removed."""
 
     def mask_of_ids(self, ids: NDArray[Any]) -> Mask:
-        """The mask of the rows that have one of these ids."""
+        """Return the mask of the rows that have one of these ids."""
 
     def mask_of_rows(self, rows: NDArray[np.intp]) -> Mask:
-        """The mask of some rows of the segment."""
+        """Return the mask of some rows of the segment."""
 
     def rows_of(self, some: Allowed) -> NDArray[np.bool_] | None:
-        """(n,) whether each row of the segment is among these; None: all are."""
+        """Return (n,) whether each row of the segment is allowed; None if all are."""
 
 
 AnyPart = TypeVar("AnyPart", bound=FilteredPart)
-# For every part, the rows that a condition holds for, of some rows or, for None, of all.
+# Takes the rows of every part to evaluate (None: all); returns the rows of every part for which it holds.
 Condition = Callable[[Sequence[NDArray[np.bool_] | None]], Sequence[NDArray[np.intp]]]
 
 
@@ -52,7 +52,9 @@ class Bitmap:
 
     def __init__(self, ids: Any) -> None:
         strings = kind_of(ids) == "str"
-        self.ids: NDArray[Any] = np.unique(np.array(as_words(ids), object) if strings else integer_ids(ids))
+        self.ids: NDArray[Any] = np.unique(
+            np.array(as_string_ids(ids), object) if strings else integer_ids(ids)
+        )
         self._masks: WeakKeyDictionary[Segment, Mask] = WeakKeyDictionary()
 
     def __len__(self) -> int:
@@ -60,7 +62,7 @@ class Bitmap:
 
 
 def mask_of(bitmap: Bitmap, part: FilteredPart) -> Mask:
-    """The mask of the rows of a part that have one of the ids; looked up once per segment."""
+    """Return the mask of the rows of a part that have one of the ids; looked up once per segment."""
     masks = bitmap._masks
     if part.segment not in masks:
         masks[part.segment] = part.mask_of_ids(bitmap.ids)
@@ -68,14 +70,17 @@ def mask_of(bitmap: Bitmap, part: FilteredPart) -> Mask:
 
 
 def as_bitmap(ids: Any) -> Bitmap | None:
-    """Ids of a filter, looked up once for all segments; None: no filter."""
+    """Return the ids of a filter as a Bitmap; None for no filter."""
     return ids if ids is None or isinstance(ids, Bitmap) else Bitmap(ids)
 
 
 def allowed_rows(
     parts: Sequence[AnyPart], only: Bitmap | None, exclude: Bitmap | None, condition: Condition | None
 ) -> tuple[Allowed, ...]:
-    """The rows of every part that a filter, an exclusion and a condition allow; it sees what these leave."""
+    """Return the rows of every part that a filter, an exclusion and a condition allow.
+
+    The condition is evaluated only on the rows that the other two allow.
+    """
     found = []
     for part in parts:
         some = part.everything if only is None else part.only(mask_of(only, part))

@@ -1,4 +1,4 @@
-"""How a request becomes a plan: defaults, the settings for a recall, and the rows that may be found."""
+"""Planning of searches: defaults, settings for a target recall, and the rows that filters allow."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pcpq.search.recall_curve import FEW, RESULTS, USUAL_TARGET
 from pcpq.search.request import SearchRequest
 from pcpq.search.searchable import Searchable, SearchPlan
 
-# Plans, and choices, that a snapshot remembers.
+# Largest numbers of plans and of choices in the cache of a snapshot.
 MOST_PLANS = 1000
 DEFAULT_CANDIDATES, CANDIDATES_PER_RESULT = 100, 10
 
 
 def plan_search(searched: Searchable, request: SearchRequest) -> SearchPlan:
-    """The plan of a request; one without filters is made once for all searches of a snapshot."""
+    """Return the plan of a request; plans without filters are cached by the snapshot."""
     key = plan_key(request)
     if key is None:
         return make_plan(searched, request)
@@ -31,7 +31,7 @@ def plan_search(searched: Searchable, request: SearchRequest) -> SearchPlan:
 
 
 def plan_key(request: SearchRequest) -> tuple[Any, ...] | None:
-    """What identifies the plan of a request; None if it has filters, or numbers of other types than these."""
+    """Return the cache key of a request; None if it has filters or numbers that are not int or float."""
     k, target, probes, rerank, only, exclude, where, _limits, threads = request
     if (
         only is not None
@@ -48,7 +48,7 @@ def plan_key(request: SearchRequest) -> tuple[Any, ...] | None:
 
 
 def plan_range(searched: Searchable, request: SearchRequest) -> SearchPlan:
-    """The plan of a search by range: lists are probed as for many results, since any number may lie in it."""
+    """Return the plan of a search by range; lists are probed as for many results, as any number may match."""
     if request.probes is None and len(searched) > FEW:
         probes, _ = settings_for(searched, RESULTS[-1], None, None, 1.0)
         request = request._replace(probes=probes)
@@ -56,7 +56,7 @@ def plan_range(searched: Searchable, request: SearchRequest) -> SearchPlan:
 
 
 def make_plan(searched: Searchable, request: SearchRequest) -> SearchPlan:
-    """Check a request, fill in defaults, and re-rank everything where little may be found."""
+    """Return the plan of a request after checking it; if few rows are allowed, all of them are reranked."""
     request.check()
     k, probes, rerank = int(request.k), request.probes, request.rerank
     allowed = searched.allowed_rows(request)
@@ -74,7 +74,7 @@ def make_plan(searched: Searchable, request: SearchRequest) -> SearchPlan:
 def settings_for(
     searched: Searchable, k: int, rerank: int | None, target: float | None, share: float
 ) -> tuple[int, int | None]:
-    """Probes and candidates for a recall, as measured; a twentieth of the lists where nothing was measured."""
+    """Return probes and candidates for a target recall; a twentieth of the lists if recall was not measured."""
     curve, choices = searched.recall, searched.plan_cache.choices
     if curve is None:
         return max(1, len(searched.trained.partition) // 20), rerank

@@ -1,4 +1,4 @@
-"""Queries and scores in the units that searches work in, and back."""
+"""Conversion of queries to working units, and of scores back to the user's units."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class PreparedQueries(NamedTuple):
     """Queries as float32 in working units."""
 
     rows: Float32Array  # (n, d)
-    unit: float  # that they were divided by
+    unit: float  # by which the queries were divided
 
 
 def prepare_queries(trained: Trained, queries: Any) -> PreparedQueries:
-    """Check queries, (n, d) or (d,), and bring them into working units; to length 1 for cosine."""
+    """Check (n, d) or (d,) queries and convert them to working units; to length 1 for cosine."""
     queries = as_array(queries, "queries")
     queries = as_vectors(queries[None] if queries.ndim == 1 else queries, "queries")
     if queries.shape[1] != trained.dimensions:
@@ -34,7 +34,7 @@ def prepare_queries(trained: Trained, queries: Any) -> PreparedQueries:
 
 
 def returned_scores(trained: Trained, exact: Scores, unit: float) -> Float32Array:
-    """Scores in the user's units; squared distances where the metric is euclidean."""
+    """Return scores in the user's units; squared distances if the metric is Euclidean."""
     scores = exact.astype(np.float32)
     if trained.euclidean:
         scores = np.maximum(-scores, 0)

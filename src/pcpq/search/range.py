@@ -16,14 +16,14 @@ from pcpq.search.request import SearchRequest
 from pcpq.search.searchable import Searchable, SearchPlan
 from pcpq.segment.segment import Scores
 
-# Results that are looked for at first; twice as many each time.
+# Number of results of the first round; it doubles each time.
 RANGE_START = 128
-# Candidates that are re-ranked for every result that is looked for.
+# Candidates that are reranked per result.
 CANDIDATES_PER_RESULT = 4
 
 
 def range_bound(metric: str, min_score: float | None, max_distance: float | None) -> float:
-    """The least score of a result, from the bound that suits the metric."""
+    """Return the least score of a result, from the bound that fits the metric."""
     wanted, other = ("max_distance", "min_score") if metric == "euclidean" else ("min_score", "max_distance")
     bounds = {"min_score": min_score, "max_distance": max_distance}
     bound = bounds[wanted]
@@ -35,7 +35,7 @@ def range_bound(metric: str, min_score: float | None, max_distance: float | None
 def search_range(
     searched: Searchable, queries: Any, request: SearchRequest, bound: float
 ) -> tuple[NDArray[np.int64], Float32Array, Ids]:
-    """All vectors that score at least `bound` among the lists probed: limits, scores and ids as in Faiss."""
+    """Return limits, scores and ids, as in Faiss, of all vectors that score at least `bound`."""
     prepared = prepare_queries(searched.trained, queries)
     plan = plan_range(searched, request)
     least = bound / (searched.trained.unit * prepared.unit)
@@ -46,7 +46,7 @@ def search_range(
 def execute_range(
     searched: Searchable, queries: Float32Array, plan: SearchPlan, least: float
 ) -> tuple[NDArray[np.int64], Scores, Ids]:
-    """All rows that score `least` or more: ever more results are looked for until the last falls short."""
+    """Return all rows that score `least` or more: k doubles until the last result of a query is below."""
     found: list[tuple[Scores, Ids]] = [(np.empty(0), np.empty(0, np.int64))] * len(queries)
     open_queries, k = np.arange(len(queries)), min(RANGE_START, plan.n_allowed)
     while len(open_queries) and k > 0:

@@ -1,4 +1,4 @@
-"""How much a search finds by the lists it probes and the candidates it judges; and what to ask for so much."""
+"""Measured recall by number of probes and candidates, and the choice of settings for a target recall."""
 
 from __future__ import annotations
 
@@ -9,32 +9,33 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.util.lazy import once
+from pcpq.util.lazy import lazy
 
 Table = NDArray[np.float64]
 
-# So few vectors are all judged: an approximation would save nothing.
+# Up to this number all vectors are reranked: an approximation would save nothing.
 FEW = 2000
-# What a search aims at unless told otherwise.
+# Target recall of searches that do not set one.
 USUAL_TARGET = 0.95
-# Where recall is measured; in between it is interpolated. Candidates are counted in numbers of results.
+# Values of k and candidates per result at which recall is measured; it is interpolated between them.
 RESULTS = (1, 3, 10, 30, 100)
 CANDIDATES = (1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0, 23.0, 32.0, 64.0, 128.0)
 MOST_CANDIDATES = 1000
+# Ratio of successive numbers of probes that are measured.
 PROBES_STEP = 1.5
-# What a search costs, in rows scanned: another list to rank and to begin, another candidate to judge.
+# Cost of one more list and of reranking one more candidate, in rows scanned.
 LIST_COST = 8.0
-JUDGE_COST = 60.0
-# Standard errors that make sure.
+RERANK_COST = 60.0
+# Standard errors of a lower confidence bound.
 SURE = 2.0
-# More results than were measured get so many times the lists that would do if recall fell as lists get more.
+# Safety factor of extrapolated probes and candidates, for more results than were measured.
 GUESSED = 2.0
-# Where a target cannot be reached, nobody asks for the last bit of what can.
+# If a target is out of reach, recall that may be given up for cheaper settings.
 NEARLY = 0.005
 
 
 def check_target(target_recall: float | None, probes: int | None) -> None:
-    """A ValueError for a recall that cannot be, or that comes with probes."""
+    """Raise a ValueError if target_recall is out of range or is given together with probes."""
     if target_recall is not None and not 0 < target_recall <= 1:
         raise ValueError(f"target_recall is {target_recall!r}; expected a number from 0 to 1")
     if target_recall is not None and probes is not None:
@@ -55,18 +56,19 @@ class RecallCurve:
 
     results: tuple[int, ...]  # (K,)
     probes: tuple[int, ...]  # (P,)  the last is all lists
-    candidates: tuple[float, ...]  # (R,)  for each result; at most MOST_CANDIDATES in all
-    rows: tuple[float, ...]  # (P,)  scanned by a query
+    candidates: tuple[float, ...]  # (R,)  per result; at most MOST_CANDIDATES in all
+    rows: tuple[float, ...]  # (P,)  rows scanned per query
     means: Table  # (K, P, R)
     errors: Table  # (K, P, R)  standard errors of the means
     queries: int
     kind: str  # "held out" from the vectors, or "given" by the user
 
-    @once
+    @lazy
     def sure(self) -> Table:
-        """(K, P, R) what recall surely is: the lower end of Wilson's interval, wide even if nothing was missed.
+        """The (K, P, R) lower bounds of recall by Wilson's interval, which is wide even if nothing was missed.
 
-        Results of one query hang together, so they count as fewer than they are: as many as have this error.
+        Results of one query are correlated, so the sample counts as the number of independent results that
+        would have the measured standard error.
         """
         many = self.queries * np.array(self.results, np.float64)[:, None, None]
         variance = self.means * (1 - self.means)
@@ -107,18 +109,18 @@ class RecallCurve:
                 continue
             probes = int(np.ceil(np.exp(np.interp(place, places, np.log(self.probes))) - 1e-9))
             rows = float(np.interp(probes, self.probes, self.rows))
-            judged = judged_for(k, self.candidates[column]) if rerank is None else rerank
+            count = candidates_for(k, self.candidates[column]) if rerank is None else rerank
             expected = float(np.interp(place, places, means[:, column]))
-            options.append((rows + LIST_COST * probes + JUDGE_COST * judged, probes, judged, expected))
-        _cost, probes, judged, expected = min(options)
+            options.append((rows + LIST_COST * probes + RERANK_COST * count, probes, count, expected))
+        _cost, probes, count, expected = min(options)
         if wide > self.results[-1]:
             probes = max(int(np.ceil(GUESSED * probes * wide / self.results[-1])), self.probes[-1] // 20)
-            judged = max(judged, int(GUESSED * k)) if rerank is None else rerank
+            count = max(count, int(GUESSED * k)) if rerank is None else rerank
         probes = min(probes, self.probes[-1])
-        return Choice(probes, judged, min(expected, 1.0))
+        return Choice(probes, count, min(expected, 1.0))
 
     def _at(self, table: Table, k: float) -> Table:
-        """(P, R) a table between the numbers of results that were measured."""
+        """Return a (P, R) table interpolated between the measured numbers of results."""
         place = np.interp(np.log(k), np.log(self.results), np.arange(len(self.results)))
         low = int(np.floor(place))
         high = min(low + 1, len(self.results) - 1)
@@ -126,11 +128,11 @@ class RecallCurve:
         return between
 
     def _column(self, each: float) -> int:
-        """The largest number of candidates for each result that is not more."""
+        """Return the column of the largest measured number of candidates per result that is at most `each`."""
         return max(int(np.searchsorted(self.candidates, each, side="right")) - 1, 0)
 
-    def as_words(self) -> dict[str, Any]:
-        """For JSON."""
+    def to_json(self) -> dict[str, Any]:
+        """Return the curve as JSON values."""
         tables = {"means": self.means, "errors": self.errors}
         return {
             "results": list(self.results),
@@ -143,47 +145,47 @@ class RecallCurve:
         }
 
     @classmethod
-    def of_words(cls, words: dict[str, Any]) -> RecallCurve:
-        """The same again; a ValueError where it cannot be right."""
-        results, probes = (rising(name, words[name]) for name in ("results", "probes"))
-        candidates = tuple(float(each) for each in words["candidates"])
+    def from_json(cls, values: dict[str, Any]) -> RecallCurve:
+        """Return the curve that `to_json` wrote; raise a ValueError if it is not valid."""
+        results, probes = (rising(name, values[name]) for name in ("results", "probes"))
+        candidates = tuple(float(each) for each in values["candidates"])
         if not candidates or not all(
             a < b for a, b in zip((0.0, *candidates), (*candidates, np.inf), strict=True)
         ):
             raise ValueError(f"candidates do not rise: {candidates!r}")
         shape = (len(results), len(probes), len(candidates))
-        rows = np.array(words["rows"], np.float64)
-        means, errors = (np.array(words[name], np.float64) for name in ("means", "errors"))
+        rows = np.array(values["rows"], np.float64)
+        means, errors = (np.array(values[name], np.float64) for name in ("means", "errors"))
         if rows.shape != shape[1:2] or means.shape != shape or errors.shape != shape:
             raise ValueError(
                 f"recall of shape {means.shape}, {errors.shape} and rows {rows.shape}; not {shape}"
             )
         if not (within(means, 1.0) and within(errors, 1.0) and within(rows, 1e18)):
             raise ValueError("recall, its errors or rows are out of range")
-        if words["kind"] not in KINDS or type(words["queries"]) is not int or words["queries"] < 1:
-            raise ValueError(f"recall of {words['queries']!r} queries, {words['kind']!r}")
+        if values["kind"] not in KINDS or type(values["queries"]) is not int or values["queries"] < 1:
+            raise ValueError(f"recall of {values['queries']!r} queries, {values['kind']!r}")
         return cls(
-            results, probes, candidates, tuple(rows.tolist()), means, errors, words["queries"], words["kind"]
+            results, probes, candidates, tuple(rows.tolist()), means, errors, values["queries"], values["kind"]
         )
 
 
 KINDS = ("held out", "given")
 
 
-def judged_for(k: float, each: float) -> int:
-    """Candidates for k results: not more than were looked at, unless k is more than was measured."""
+def candidates_for(k: float, each: float) -> int:
+    """Return the number of candidates for k results; at most MOST_CANDIDATES, unless k exceeds RESULTS."""
     most = MOST_CANDIDATES * max(k / RESULTS[-1], 1.0)
     return int(np.ceil(min(k * each, most)))
 
 
 def rising_table(table: Table) -> Table:
-    """More probes and more candidates find no less."""
+    """Return a table that never falls with more probes or candidates: each value is the largest up to it."""
     rising: Table = np.maximum.accumulate(np.maximum.accumulate(table, axis=0), axis=1)
     return rising
 
 
 def place_of(values: Table, target: float) -> float | None:
-    """Where rising values first reach a target, between two of them; None if they never do."""
+    """Return the interpolated position where rising values first reach a target; None if they never do."""
     at = int(np.searchsorted(values, target - 1e-12))
     if at == len(values):
         return None
@@ -194,22 +196,22 @@ def place_of(values: Table, target: float) -> float | None:
 
 
 def rising(name: str, numbers: Any) -> tuple[int, ...]:
-    """Whole numbers from 1 upwards, each larger than the one before."""
+    """Return numbers as a tuple; raise a ValueError unless they are positive integers in ascending order."""
     numbers = list(numbers)
     if not numbers or any(type(number) is not int or not 0 < number < 1 << 40 for number in numbers):
-        raise ValueError(f"{name} are {numbers!r}")
+        raise ValueError(f"{name} are {numbers!r}; expected positive whole numbers")
     if any(b <= a for a, b in pairwise(numbers)):
         raise ValueError(f"{name} do not rise: {numbers!r}")
     return tuple(numbers)
 
 
 def within(table: Table, most: float) -> bool:
-    """Are all numbers from 0 to this?"""
+    """Return whether all values are from 0 to `most`."""
     return bool(((table >= 0) & (table <= most)).all())
 
 
 def probes_to_measure(n_lists: int) -> tuple[int, ...]:
-    """1, 2, 3, 4, 6, 9, ... up to all."""
+    """Return the numbers of probes to measure: 1, 2, 3, 5, 8, 11, ... up to all lists."""
     steps = int(np.ceil(np.log(max(n_lists, 1)) / np.log(PROBES_STEP)))
     numbers = {min(n_lists, round(PROBES_STEP**step)) for step in range(steps + 1)}
     return tuple(sorted(numbers | {n_lists}))

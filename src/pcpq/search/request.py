@@ -1,4 +1,4 @@
-"""What a caller asked of a search."""
+"""The parameters of a search as the caller gave them."""
 
 from __future__ import annotations
 

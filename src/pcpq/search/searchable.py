@@ -1,4 +1,4 @@
-"""What plans and searches need of the vectors they search, wherever these are."""
+"""The interface of a searched index that planning and execution need, local or sharded."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from pcpq.segment.trained import Trained
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """What a search will do: the settings are chosen, the filters evaluated."""
+    """A search with all settings chosen and all filters evaluated."""
 
     k: int
     probes: int
     rerank: int
-    allowed: tuple[Allowed, ...]  # of every part
+    allowed: tuple[Allowed, ...]  # rows of every part
     n_allowed: int
     threads: int | None
 
 
 @dataclass(frozen=True)
 class PlanCache:
-    """Plans and choices that were made before, by what was asked."""
+    """Cached plans and choices of settings, by request."""
 
     plans: dict[tuple[Any, ...], SearchPlan] = field(default_factory=dict)
     choices: dict[tuple[Any, ...], Choice] = field(default_factory=dict)
@@ -38,10 +38,10 @@ class PlanCache:
 
 @dataclass(frozen=True)
 class ScanTrace:
-    """What a search for one query did."""
+    """Counts and times of a search for one query."""
 
-    counts: Ids  # (1, 3) lists probed, rows scanned, candidates re-ranked
-    seconds: NDArray[np.float64]  # (4,) of ranking lists, lookup tables, scan, re-ranking
+    counts: Ids  # (1, 3) lists probed, rows scanned, candidates reranked
+    seconds: NDArray[np.float64]  # (4,) ranking of lists, lookup tables, scan, reranking
 
 
 class Searchable(Protocol):
@@ -49,26 +49,26 @@ class Searchable(Protocol):
 
     @property
     def trained(self) -> Trained:
-        """What was trained: lists and codebooks."""
+        """The trained lists and codebooks."""
 
     @property
     def recall(self) -> RecallCurve | None:
-        """The measured recall, if it was measured."""
+        """The measured recall; None if it was not measured."""
 
     @property
     def plan_cache(self) -> PlanCache:
-        """Plans that were made before."""
+        """Cached plans."""
 
     def __len__(self) -> int:
-        """The number of vectors."""
+        """Return the number of vectors."""
 
     def allowed_rows(self, request: SearchRequest) -> tuple[Allowed, ...]:
-        """The rows of every part that a request allows."""
+        """Return the rows of every part that a request allows."""
 
     def scan(
         self, queries: Float32Array, plan: SearchPlan, trace: ScanTrace | None = None
     ) -> tuple[Scores, Ids]:
-        """(n, k) scores, larger is better, and ids of the best rows among the lists probed."""
+        """Return (n, k) scores, larger is better, and ids of the best rows among the lists probed."""
 
     def scan_single(self, query: Any, plan: SearchPlan) -> Result | None:
-        """The result of one plain query, from end to end in native code; None if it must go the long way."""
+        """Return the result of one query by a single native call; None if the query needs the general path."""

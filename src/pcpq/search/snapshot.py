@@ -1,6 +1,6 @@
-"""What an index holds at one moment: segments with their tombstones.
+"""A snapshot of an index: its segments with their tombstones.
 
-A snapshot never changes: a writer makes a new one, and searches go on in the one they began with.
+A snapshot never changes: a writer makes a new one, and running searches keep the one they began with.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pcpq.errors import FormatError
 from pcpq.io.arrays import Float32Array, Ids
-from pcpq.io.ids import as_words, integer_ids
+from pcpq.io.ids import as_string_ids, integer_ids
 from pcpq.search.filters import allowed_rows
 from pcpq.search.recall_curve import RecallCurve
 from pcpq.search.request import SearchRequest
@@ -26,37 +26,37 @@ from pcpq.segment.attributes import same_rows
 from pcpq.segment.part import Part
 from pcpq.segment.segment import Allowed, Scores, Segment
 from pcpq.segment.trained import Trained
-from pcpq.util.lazy import once
+from pcpq.util.lazy import lazy
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """All parts of an index."""
+    """The segments of an index with their tombstones, and its measured recall."""
 
     trained: Trained
     parts: tuple[Part, ...] = ()
-    recall: RecallCurve | None = None  # what searches find, as far as it was measured
+    recall: RecallCurve | None = None  # None: not measured
 
     def __len__(self) -> int:
         return sum(part.count for part in self.parts)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is made when it is needed."""
+        """Return the state for pickle, without lazy attributes."""
         return {part.name: getattr(self, part.name) for part in fields(self)}
 
-    @once
+    @lazy
     def plan_cache(self) -> PlanCache:
-        """Plans that were made before."""
+        """Cached plans."""
         return PlanCache()
 
     @property
     def only_segment(self) -> Segment | None:
-        """The segment, where there is one and nothing was removed from it."""
+        """The only segment, if there is one and it has no tombstones; None otherwise."""
         one = len(self.parts) == 1 and self.parts[0].live is None
         return self.parts[0].segment if one else None
 
     def allowed_rows(self, request: SearchRequest) -> tuple[Allowed, ...]:
-        """The rows of every part that a request allows."""
+        """Return the rows of every part that a request allows."""
         if not request.filtered:
             return tuple(part.everything for part in self.parts)
         where, limits = request.where, request.where_limits
@@ -66,7 +66,7 @@ class Snapshot:
     def scan(
         self, queries: Float32Array, plan: SearchPlan, trace: ScanTrace | None = None
     ) -> tuple[Scores, Ids]:
-        """(n, k) scores, larger is better, and ids of the best rows of all parts among the lists probed."""
+        """Return (n, k) scores, larger is better, and ids of the best rows of all parts in the lists probed."""
         found = []
         for part, some in zip(self.parts, plan.allowed, strict=True):
             if some.count == 0:
@@ -89,7 +89,7 @@ class Snapshot:
         return best_of(found, len(queries), plan.k)
 
     def scan_single(self, query: Any, plan: SearchPlan) -> Result | None:
-        """The result of one plain query, from end to end in native code; None if it must go the long way."""
+        """Return the result of one query by a single native call; None if the query needs the general path."""
         segment = self.only_segment
         if segment is None or type(query) is not np.ndarray or query.ndim != 1 or plan.k > plan.n_allowed:
             return None
@@ -97,38 +97,39 @@ class Snapshot:
         return None if found is None else Result(*found)
 
     def find(self, ids: Any) -> list[NDArray[np.intp]]:
-        """For every part, the row of every id, -1 where it is not there; ids are all numbers or all words."""
+        """Return for every part the row of every id, -1 if missing; ids are all integers or all strings."""
         if not self.parts:
             return []
-        words = as_words(ids) if self.of_words and np.size(ids) else None
-        numbers = np.atleast_1d(integer_ids(ids)) if words is None else np.empty(0, np.int64)
+        strings = as_string_ids(ids) if self.has_string_ids and np.size(ids) else None
+        numbers = np.atleast_1d(integer_ids(ids)) if strings is None else np.empty(0, np.int64)
         found = []
         for part in self.parts:
-            rows = part.segment.find(numbers) if words is None else part.segment.find_words(words)
+            rows = part.segment.find(numbers) if strings is None else part.segment.find_strings(strings)
             found.append(np.where(part.has(rows), rows, -1))
         return found
 
     @property
-    def of_words(self) -> bool:
-        """Whether ids are words."""
+    def has_string_ids(self) -> bool:
+        """Whether ids are strings."""
         return bool(self.parts) and self.parts[0].segment.names is not None
 
-    def words(self, numbers: Ids) -> NDArray[np.object_]:
-        """Words of numbers as searches return them, None where there is none."""
-        words = np.full(numbers.size, None, object)
+    def strings(self, numbers: Ids) -> NDArray[np.object_]:
+        """Return the string ids of integer ids as searches return them, None where there is none."""
+        strings = np.full(numbers.size, None, object)
         flat = numbers.ravel()
         for part in self.parts:
             rows = part.segment.find(flat)
-            there = np.flatnonzero(rows >= 0)
-            words[there] = part.segment.words(rows[there])
-        return words.reshape(numbers.shape)
+            present = np.flatnonzero(rows >= 0)
+            strings[present] = part.segment.strings(rows[present])
+        return strings.reshape(numbers.shape)
 
     def matching(
         self, where: str, rows: Sequence[NDArray[np.bool_] | None], limits: WhereLimits | None = None
     ) -> list[NDArray[np.intp]]:
-        """For every part, the rows that an SQL condition on attributes holds for, of some or, for None, all.
+        """Return for every part the rows for which an SQL condition on attributes holds.
 
-        Nothing else is looked at: what a condition says of other rows could be seen in its errors and its time.
+        `rows` are the rows of every part to evaluate, None for all. Other rows are not read: errors and run
+        time of a condition could reveal their values.
         """
         if not self.parts:
             return []
@@ -142,8 +143,8 @@ class Snapshot:
         def rows_of(columns: list[str]) -> Any:
             found = []
             for table, places, chosen in zip(tables, some, rows, strict=True):
-                there = [] if table is None else [name for name in columns if name in table.column_names]
-                own = None if table is None or not there else table.select(there)
+                present = [] if table is None else [name for name in columns if name in table.column_names]
+                own = None if table is None or not present else table.select(present)
                 found.append((own if own is None or chosen is None else own.take(places), len(places)))
             return joined_attributes(found)
 
@@ -157,15 +158,15 @@ class Snapshot:
         ]
 
     def including(self, segment: Segment) -> Snapshot:
-        """With another segment."""
+        """Return the snapshot with another segment."""
         return replace(self, parts=(*self.parts, Part.whole(segment)))
 
     def without(self, ids: Any) -> Snapshot:
-        """Less some ids; those that are not there do not matter, nor do those given twice."""
+        """Return the snapshot with some ids removed; missing and repeated ids are ignored."""
         return self.without_rows([np.unique(rows[rows >= 0]) for rows in self.find(ids)])
 
     def without_rows(self, rows: Sequence[NDArray[np.intp]]) -> Snapshot:
-        """Less some rows of every part, which are there, each once."""
+        """Return the snapshot with some rows of every part removed, each given once."""
         if not any(len(some) for some in rows):
             return self
         parts = [part.without(some) for part, some in zip(self.parts, rows, strict=True)]
@@ -173,11 +174,14 @@ class Snapshot:
 
     @property
     def names(self) -> set[str]:
-        """Of all segments."""
+        """The names of all segments."""
         return {part.segment.name for part in self.parts}
 
     def replaced(self, old: Sequence[Part], merged: Segment | None, trained: Trained | None = None) -> Snapshot:
-        """With one segment for parts that it was made of a while ago: what went since, goes again."""
+        """Return the snapshot with one merged segment in place of the parts it was made of.
+
+        Rows that were removed from these parts after the merge began are removed from the merged segment too.
+        """
         segments = {part.segment.name: part for part in old}
         now = {part.segment.name: part for part in self.parts}
         rest = tuple(part for part in self.parts if part.segment.name not in segments)
@@ -186,17 +190,17 @@ class Snapshot:
             return replace(after, parts=rest)
         whole = Part.whole(merged)
         for key, part in segments.items():
-            gone = part.rows_gone(now.get(key))
-            if len(gone):
-                whole = whole.without(merged.find(part.segment.ids[gone]))
+            removed = part.rows_gone(now.get(key))
+            if len(removed):
+                whole = whole.without(merged.find(part.segment.ids[removed]))
         return replace(after, parts=(*rest, whole) if whole.count else rest)
 
 
 def joined_attributes(tables: Sequence[tuple[Any, int]]) -> Any:
-    """Tables of parts as one; a ValueError if no part has any."""
+    """Return the tables of all parts as one; raise a ValueError if no part has a table."""
     if all(table is None for table, _ in tables):
-        raise ValueError("the index has no attributes: add(..., attributes=table) brings them")
+        raise ValueError("the index has no attributes: use add(..., attributes=table)")
     try:
         return same_rows(tables)
-    except ValueError as error:  # which additions were checked for, but files were not
+    except ValueError as error:  # tables are checked when they are added, so this one came from a file
         raise FormatError(str(error)) from error

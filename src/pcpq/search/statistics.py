@@ -10,10 +10,10 @@ from pcpq.search.snapshot import Snapshot
 
 
 def statistics(snapshot: Snapshot) -> dict[str, Any]:
-    """What Index.stats says."""
+    """Return the statistics of a snapshot, as `Index.stats` returns them."""
     trained, n = snapshot.trained, len(snapshot)
     segments = [part.segment for part in snapshot.parts]
-    parts = {"lists": trained.partition.centers.nbytes}
+    parts = {"lists": trained.partition.centroids.nbytes}
     sizes = np.zeros(len(trained.partition), np.int64)
     for segment in segments:
         for name, size in segment.bytes_by_part().items():
@@ -30,8 +30,8 @@ def statistics(snapshot: Snapshot) -> dict[str, Any]:
         "bytes_per_vector": {name: size / max(n, 1) for name, size in parts.items()},
         "largest_list": int(sizes.max()),
         "empty_lists": int((sizes == 0).sum()),
-        # 1 where all lists are equal: how many times more a random vector's list holds than the mean list.
+        # Mean size of the list of a random vector, in units of the mean list size; 1 if all lists are equal.
         "imbalance": float((sizes**2).mean() / mean**2) if mean > 0 else 1.0,
-        # 1 where vectors lie as near to their lists as those that lists were trained on; if more, refit.
+        # Mean squared distance from the centroids, relative to the training rows; if it is well above 1, refit.
         "drift": residual / trained.residual if rows and trained.residual > 0 else 1.0,
     }

@@ -1,4 +1,4 @@
-"""SQL conditions on attributes, evaluated by DuckDB within limits. What they may say is in condition.py."""
+"""SQL conditions on attributes, evaluated by DuckDB within limits; condition.py has the allowed SQL."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pcpq.segment.attributes import NEEDED, arrow, large
 if TYPE_CHECKING:
     import pyarrow
 
-# No files, no network, no extensions, no variables of the program; the same answer in every time zone.
+# No files, network, extensions or variables of the program; the same result in every time zone.
 CLOSED = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
@@ -31,15 +31,16 @@ CLOSED = {
     "TimeZone": "'UTC'",
     "lock_configuration": "true",
 }
-# DuckDB does not start with less memory.
+# Least memory with which DuckDB starts.
 LEAST_MEMORY = 16 << 20
-# Parsers give up on deeper conditions, some of them after a long time.
+# Deepest nesting of brackets: parsers fail on deeper conditions, some only after a long time.
 MOST_DEPTH = 1000
-# DuckDB's limit of memory leaves out text in the making: that of 2,048 rows, or of a batch if it is shorter.
+# Bytes per batch. DuckDB's memory limit does not count strings of a vector being computed, which has 2,048 rows
+# or one batch if that is shorter.
 BATCH_BYTES = 1 << 20
-# Longer conditions are not tried without rows, which finds constants that are wrong: that takes as long again.
+# Longest condition that is first evaluated on no rows, which finds invalid constants but doubles the time.
 MOST_TRIED = 10_000
-# Seconds between two looks at whether a condition is done or must stop, and after which nothing waits for it.
+# Seconds between checks whether a condition is done or must stop, and to wait for an interrupted one.
 PAUSE, GRACE = 0.05, 1.0
 
 Found = TypeVar("Found")
@@ -78,27 +79,30 @@ def matching(
     limits: WhereLimits | None,
     rows_of: Callable[[list[str]], pyarrow.Table],
 ) -> NDArray[np.int64]:
-    """The places of rows for which a condition holds, ascending.
+    """Return the positions of the rows for which a condition holds, ascending.
 
-    `rows_of` gives the rows that may be looked at, and of these some columns: a condition sees nothing else.
+    `rows_of` returns the rows that the condition may read, with only the columns in its argument.
     """
     duckdb, limits = duck(), checked_limits(limits)
     refuse_text(where, limits)
     evaluation, known = Evaluation(duckdb, where, limits), without_dictionaries(schema)
     with evaluation:
-        columns, held = evaluation.run(lambda connection: bind(duckdb, connection, where, known))
+        columns, expression = evaluation.run(lambda connection: bind(duckdb, connection, where, known))
         table = rows_of(columns)
         plain = table.cast(without_dictionaries(table.schema))
-        return evaluation.run(lambda connection: evaluate(duckdb, connection, held, where, plain))
+        return evaluation.run(lambda connection: evaluate(duckdb, connection, expression, where, plain))
 
 
 def without_dictionaries(schema: pyarrow.Schema) -> pyarrow.Schema:
-    """With values in their place: a dictionary may hold words of other rows, and DuckDB misreads some."""
+    """Return the schema with plain types instead of dictionaries.
+
+    A dictionary may hold values of other rows, and DuckDB reads some dictionaries wrongly.
+    """
     return large(schema) if any("dictionary<" in str(kind) for kind in schema.types) else schema
 
 
 def checked_limits(limits: Any) -> WhereLimits:
-    """The usual ones for None, a ValueError for what is none."""
+    """Return the limits, the default ones for None; raise a ValueError for any other type."""
     if limits is None:
         return WhereLimits()
     if not isinstance(limits, WhereLimits):
@@ -107,7 +111,7 @@ def checked_limits(limits: Any) -> WhereLimits:
 
 
 def duck() -> Any:
-    """duckdb, or an ImportError that says how to get it."""
+    """Return the duckdb module; raise an ImportError that says how to install it."""
     try:
         import duckdb
     except ImportError as error:
@@ -116,23 +120,25 @@ def duck() -> Any:
 
 
 def refuse_text(where: Any, limits: WhereLimits) -> None:
-    """A ValueError for what a parser should not even see."""
+    """Raise a ValueError for a condition that must not reach the parser."""
     if not isinstance(where, str):
         raise ValueError(f"where is {where!r}; expected an SQL condition")
     if len(where) > limits.length:
-        raise ValueError(f"where has {len(where):,} letters; where_limits allows a length of {limits.length:,}")
+        raise ValueError(
+            f"where has {len(where):,} characters; where_limits allows a length of {limits.length:,}"
+        )
     try:
         where.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"where is {where!r}: half a surrogate pair at letter {error.start}") from error
+        raise ValueError(f"where is {where!r}: half a surrogate pair at character {error.start}") from error
     if sum(map(where.count, "([{")) > MOST_DEPTH:
-        steps = ((letter in "([{") - (letter in ")]}") for letter in where)
+        steps = ((character in "([{") - (character in ")]}") for character in where)
         if max(accumulate(steps)) > MOST_DEPTH:
             raise refusal(where, f"brackets are nested more than {MOST_DEPTH} deep")
 
 
 class Evaluation:
-    """A database of its own, used in a thread that can be given up: not every function can be interrupted."""
+    """A private database in a thread that can be abandoned, since not every function can be interrupted."""
 
     def __init__(self, duckdb: Any, where: str, limits: WhereLimits) -> None:
         self._duckdb, self._where, self._limits = duckdb, where, limits
@@ -148,7 +154,7 @@ class Evaluation:
             self._connection.close()
 
     def run(self, work: Callable[[Any], Found]) -> Found:
-        """Do something with the connection until it is done, time is up, or Ctrl-C comes."""
+        """Return the result of `work` on the connection; stop it at the time limit or on Ctrl-C."""
         outcome: list[Any] = []
         done = threading.Event()
 
@@ -157,7 +163,7 @@ class Evaluation:
                 if self._connection is None:
                     self._connection = connected(self._duckdb, self._limits)
                 outcome.append((work(self._connection), None))
-            except BaseException as error:  # to be raised where it is waited for
+            except BaseException as error:  # raised again in the waiting thread
                 outcome.append((None, error))
             finally:
                 self._working = False
@@ -168,7 +174,7 @@ class Evaluation:
         self._working = True
         end = time.monotonic() + self._left
         try:
-            # Not a daemon: Python would end with it in DuckDB's hands, and crash.
+            # Not a daemon thread: Python would crash if it exited while DuckDB runs.
             threading.Thread(target=act, name="pcpq-where").start()
             while not done.wait(min(PAUSE, max(end - time.monotonic(), 0))):
                 if time.monotonic() >= end:
@@ -187,9 +193,9 @@ class Evaluation:
         return found
 
     def _stop(self, done: threading.Event) -> None:
-        """Interrupt what runs, and wait a little for it to end."""
+        """Interrupt the work and wait up to GRACE seconds for its end."""
         self._given_up = True
-        # Again and again: DuckDB forgets an interruption when something new begins.
+        # Repeatedly: DuckDB drops an interrupt when a new statement begins.
         stopper = threading.Thread(target=self._interrupt, args=(done,), name="pcpq-where-stop")
         stopper.start()
         stopper.join(GRACE)
@@ -197,12 +203,12 @@ class Evaluation:
     def _interrupt(self, done: threading.Event) -> None:
         while not done.wait(PAUSE):
             if self._connection is not None:
-                with suppress(self._duckdb.Error):  # closed just now
+                with suppress(self._duckdb.Error):  # the connection was just closed
                     self._connection.interrupt()
 
 
 def connected(duckdb: Any, limits: WhereLimits) -> Any:
-    """A database in memory, closed off, which writes nothing to disk."""
+    """Return a connection to an in-memory database without access to files, network or extensions."""
     size = {"memory_limit": f"{limits.memory}B", "threads": str(limits.threads)}
     connection = duckdb.connect(
         ":memory:", config=size | {"temp_directory": "", "max_temp_directory_size": "0B"}
@@ -213,34 +219,39 @@ def connected(duckdb: Any, limits: WhereLimits) -> Any:
 
 
 def bind(duckdb: Any, connection: Any, where: str, schema: pyarrow.Schema) -> tuple[list[str], Any]:
-    """The columns that a condition looks at, and its expression; a ValueError if it is none on these columns.
+    """Return the columns that a condition reads, and its expression; raise a ValueError if it is not valid.
 
-    There are no rows here, so what DuckDB says of a condition tells nothing of them.
+    It is evaluated without rows, so DuckDB's error messages cannot quote values of rows.
     """
     pa = arrow()
     try:
-        # One expression, not text that is pasted into a statement.
-        held = duckdb.SQLExpression(where)
+        # A parsed expression; the text is never inserted into a statement.
+        expression = duckdb.SQLExpression(where)
         columns = columns_of(connection, where, schema.names)
         empty = pa.schema([schema.field(name) for name in columns]).empty_table()
-        none = connection.from_arrow(empty).filter(held)
+        filtered = connection.from_arrow(empty).filter(expression)
         if len(where) <= MOST_TRIED:
-            none.fetchall()
+            filtered.fetchall()
     except duckdb.OutOfMemoryException:
         raise
     except duckdb.Error as error:
         reason = str(error).splitlines()[0]
         raise refusal(where, f"{reason}; the columns are {listed(schema.names)}") from error
-    return columns, held
+    return columns, expression
 
 
-def evaluate(duckdb: Any, connection: Any, held: Any, where: str, table: pyarrow.Table) -> NDArray[np.int64]:
-    """Where a condition holds; DuckDB's own errors quote rows, so they are not passed on."""
-    # No name that a condition or a table could have.
+def evaluate(
+    duckdb: Any, connection: Any, expression: Any, where: str, table: pyarrow.Table
+) -> NDArray[np.int64]:
+    """Return the positions of the rows for which a condition holds.
+
+    The text of DuckDB's errors is not passed on, because it quotes values of rows.
+    """
+    # A column name that no condition or table can contain.
     pa, row = arrow(), f"row {uuid4().hex}"
     numbered = table.append_column(row, pa.array(np.arange(len(table))))
     try:
-        found = connection.from_arrow(in_batches(numbered)).filter(held)
+        found = connection.from_arrow(in_batches(numbered)).filter(expression)
         return np.sort(np.asarray(found.select(duckdb.ColumnExpression(row)).fetchnumpy()[row], np.int64))
     except duckdb.OutOfMemoryException:
         raise
@@ -250,7 +261,7 @@ def evaluate(duckdb: Any, connection: Any, held: Any, where: str, table: pyarrow
 
 
 def in_batches(table: pyarrow.Table) -> pyarrow.Table:
-    """In so short pieces that what is computed of one stays small."""
+    """Return the table in batches so short that the values computed from one stay small."""
     rows = max(1, BATCH_BYTES * len(table) // max(table.nbytes, 1))
     if rows >= 2048 or len(table) <= rows:
         return table

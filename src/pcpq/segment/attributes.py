@@ -1,4 +1,4 @@
-"""What else is known of vectors: an Arrow table beside each segment."""
+"""Attributes of vectors: an Arrow table per segment."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ if TYPE_CHECKING:
     import pyarrow
 
 NEEDED = "attributes need pyarrow and duckdb: pip install 'pcpq[attributes]'"
-# In the bytes of a schema, what makes a column one of an extension type, for which readers may run code.
+# Key in the bytes of a schema that makes a column an extension type, for which readers may run code.
 EXTENSION = b"ARROW:extension"
-# How deep types may lie in each other: Arrow's files end at 64, and a list is two of these.
+# Largest nesting depth of types: Arrow files allow 64 levels, and a list takes two of them.
 MOST_DEPTH = 20
 
 
 class Attributes:
-    """A row for every vector of a segment, that of the lowest number first; read when it is wanted."""
+    """The attributes of a segment: one row per vector, in ascending order of integer ids, read on demand."""
 
     def __init__(self, read: Callable[[], pyarrow.Table]) -> None:
         self._read, self._table = read, None
 
     @classmethod
     def of(cls, table: pyarrow.Table) -> Attributes:
-        """A table in memory."""
+        """Return the attributes in a table that is in memory."""
         return cls(lambda: table)
 
     def __getstate__(self) -> dict[str, Any]:
-        """As a table, for pickles."""
+        """Return the state for pickle: the table itself."""
         return {"table": self.table}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """In memory."""
+        """Restore attributes from a pickled table."""
         self._table = table = state["table"]
         self._read = lambda: table
 
     @property
     def table(self) -> pyarrow.Table:
-        """The table itself."""
+        """The table, read at the first use."""
         if self._table is None:
             self._table = self._read()
         return self._table
 
     @property
     def nbytes(self) -> int:
-        """Of all columns."""
+        """Bytes of all columns."""
         return int(self.table.nbytes)
 
 
 def arrow() -> Any:
-    """pyarrow, or an ImportError that says how to get it."""
+    """Return the pyarrow module; raise an ImportError that says how to install it."""
     try:
         import pyarrow
     except ImportError as error:
@@ -60,7 +60,10 @@ def arrow() -> Any:
 
 
 def as_table(attributes: Any, count: int) -> pyarrow.Table:
-    """A table, record batch, data frame or dict of columns as a table of so many rows, or a ValueError."""
+    """Return a table, record batch, data frame or dict of columns as a table of `count` rows.
+
+    Raises a ValueError if it cannot be one, has another number of rows, or cannot be stored.
+    """
     pa = arrow()
     if isinstance(attributes, pa.RecordBatch):
         table = pa.Table.from_batches([attributes])
@@ -70,21 +73,21 @@ def as_table(attributes: Any, count: int) -> pyarrow.Table:
         try:
             table = table_of(attributes)
         except (TypeError, ValueError, OverflowError, RecursionError, pa.ArrowException) as error:
-            raise ValueError(f"attributes are no table: {error}") from error
+            raise ValueError(f"attributes cannot be converted to a table: {error}") from error
     if len(table) != count:
-        raise ValueError(f"attributes have {len(table)} rows for {count} vectors; expected one a vector")
+        raise ValueError(f"attributes have {len(table)} rows for {count} vectors; expected one per vector")
     table = storable(table)
     try:
-        table.validate(full=True)  # as it will be when it is read from a file
+        table.validate(full=True)  # tables read from files are validated in the same way
     except pa.ArrowException as error:
         raise ValueError(f"attributes hold values that their types do not allow: {error}") from error
     return table
 
 
 def storable(table: pyarrow.Table) -> pyarrow.Table:
-    """Without metadata, and with nulls allowed, which rows without attributes have.
+    """Return the table without metadata, with nulls allowed, since rows without attributes are null.
 
-    A ValueError for columns that could not be stored, read again and looked at by conditions.
+    Raises a ValueError for columns that cannot be stored or that conditions cannot use.
     """
     pa = arrow()
     plain = pa.Table.from_arrays(table.columns, names=table.column_names)
@@ -102,26 +105,26 @@ def storable(table: pyarrow.Table) -> pyarrow.Table:
 
 
 def problem_of_names(names: Sequence[str]) -> str | None:
-    """Names that conditions could not tell apart, or that SQL cannot have."""
-    before: dict[str, str] = {}
+    """Return what is wrong with column names (equal in SQL, or not allowed); None if nothing is."""
+    seen: dict[str, str] = {}
     for name in names:
         if "\0" in name:
             return f"of which one has a zero byte in its name: {name!r}"
         if EXTENSION in name.encode():
-            return f"of which one is named as Arrow marks extension types: {name!r}"
-        if folded(name) in before:
-            return f"{before[folded(name)]!r} and {name!r}, which are the same name in SQL"
-        before[folded(name)] = name
+            return f"of which one contains Arrow's key of extension types: {name!r}"
+        if folded(name) in seen:
+            return f"{seen[folded(name)]!r} and {name!r}, which are the same name in SQL"
+        seen[folded(name)] = name
     return None
 
 
 def folded(name: str) -> str:
-    """In small letters as DuckDB has them, which are those of ASCII."""
+    """Return a name in lower case as DuckDB compares names: ASCII letters only."""
     return "".join(letter.lower() if letter.isascii() else letter for letter in name)
 
 
 def problem_of_type(kind: Any, depth: int = 1) -> str | None:
-    """Why a type cannot be kept; None if it can."""
+    """Return why a type cannot be stored; None if it can."""
     types = arrow().types
     if depth > MOST_DEPTH:
         return f"has types nested more than {MOST_DEPTH} deep"
@@ -139,28 +142,31 @@ def problem_of_type(kind: Any, depth: int = 1) -> str | None:
         if problem:
             return f"has a struct with fields {problem}"
         return next(filter(None, (problem_of_type(field.type, depth + 1) for field in fields)), None)
-    return None if is_plain(kind) else f"is, or holds, {kind}, which conditions cannot look at"
+    return None if is_plain(kind) else f"is, or holds, {kind}, which conditions cannot use"
 
 
 def is_plain(kind: Any) -> bool:
-    """Whether Arrow can take rows of a type that is not made of others, and DuckDB knows it."""
+    """Return whether a type that is not nested is supported by DuckDB and by Arrow's `take`."""
     types = arrow().types
     if types.is_decimal(kind):
         return not types.is_decimal256(kind) and 0 <= kind.scale <= kind.precision
     floats = types.is_float32(kind) or types.is_float64(kind)
-    texts = types.is_string(kind) or types.is_large_string(kind)
-    some_bytes = types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
+    strings = types.is_string(kind) or types.is_large_string(kind)
+    binary = types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
     simple = types.is_null(kind) or types.is_boolean(kind) or types.is_integer(kind)
-    return bool(simple or floats or texts or some_bytes or types.is_temporal(kind))
+    return bool(simple or floats or strings or binary or types.is_temporal(kind))
 
 
 def table_of(attributes: Any) -> pyarrow.Table:
-    """A frame of pandas, without its index, which is no attribute; one of polars; columns, even tensors."""
+    """Return a pandas or polars data frame, or a dict of columns (arrays or tensors), as a table.
+
+    The index of a pandas data frame is left out.
+    """
     pa = arrow()
     if hasattr(attributes, "iloc") and hasattr(attributes, "columns"):
         return pa.Table.from_pandas(attributes, preserve_index=False).replace_schema_metadata(None)
     if hasattr(attributes, "to_arrow"):
-        # Not by Arrow's own protocol: that gives views of text, of which Arrow cannot take rows.
+        # Not by Arrow's C interface: it yields string views, which Arrow's `take` does not support.
         attributes = attributes.to_arrow()
     if isinstance(attributes, dict):
         tensors = {name: column for name, column in attributes.items() if hasattr(column, "detach")}
@@ -169,28 +175,34 @@ def table_of(attributes: Any) -> pyarrow.Table:
 
 
 def large(schema: pyarrow.Schema) -> pyarrow.Schema:
-    """With the large types of text, bytes and lists, and without dictionaries: libraries choose differently."""
+    """Return a schema with the large types of strings, binary and lists, and without dictionaries.
+
+    Libraries choose different types for the same values; these are the common ones.
+    """
     pa = arrow()
     larger = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 
-    def other(kind: Any) -> Any:
+    def larger_type(kind: Any) -> Any:
         if pa.types.is_dictionary(kind):
-            return other(kind.value_type)
+            return larger_type(kind.value_type)
         if pa.types.is_struct(kind):
-            return pa.struct([field.with_type(other(field.type)) for field in kind])
+            return pa.struct([field.with_type(larger_type(field.type)) for field in kind])
         if pa.types.is_map(kind):
-            return pa.map_(other(kind.key_type), other(kind.item_type))
+            return pa.map_(larger_type(kind.key_type), larger_type(kind.item_type))
         if pa.types.is_fixed_size_list(kind):
-            return pa.list_(other(kind.value_type), kind.list_size)
+            return pa.list_(larger_type(kind.value_type), kind.list_size)
         if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-            return pa.large_list(other(kind.value_type))
+            return pa.large_list(larger_type(kind.value_type))
         return larger.get(kind, kind)
 
-    return pa.schema([pa.field(field.name, other(field.type)) for field in schema])
+    return pa.schema([pa.field(field.name, larger_type(field.type)) for field in schema])
 
 
 def same_rows(tables: Sequence[tuple[pyarrow.Table | None, int]]) -> pyarrow.Table:
-    """Tables, or None and a number of rows, one after the other: what one lacks is null there."""
+    """Return tables concatenated; columns that a table lacks are null there.
+
+    Each item is a table, or None, and its number of rows.
+    """
     pa = arrow()
     schemas = [table.schema for table, _ in tables if table is not None]
     try:
@@ -204,10 +216,10 @@ def same_rows(tables: Sequence[tuple[pyarrow.Table | None, int]]) -> pyarrow.Tab
         raise ValueError(f"attributes differ from those of the index: there are columns {problem}")
 
     def fill(table: pyarrow.Table | None, count: int) -> pyarrow.Table:
-        there = set() if table is None else set(table.column_names)
+        present = set() if table is None else set(table.column_names)
         columns = [
             table[field.name].cast(field.type)
-            if table is not None and field.name in there
+            if table is not None and field.name in present
             else pa.nulls(count, field.type)
             for field in schema
         ]

@@ -1,4 +1,4 @@
-"""The quantizer of all lists, or one of each: training, codes, and what the native search reads."""
+"""Codebooks of an index, shared or one per list: training, encoding, and the arrays of the native search."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ from pcpq.segment.packing import (
     take_apart,
     unpack,
 )
-from pcpq.util.lazy import once
+from pcpq.util.lazy import lazy
 from pcpq.util.threads import map_threads
 
-# A list with fewer training rows a center than this would learn them by heart: it takes the shared codebook.
-ROWS_A_CENTER = 2
-# Rows that are packed at once.
+# Lists with fewer training rows per codeword use the shared codebook: their own would overfit.
+ROWS_PER_CODEWORD = 2
+# Rows packed at once.
 PACKED_ROWS = 1 << 14
 
 Lists = NDArray[np.int32]
 
 
 class PackedCodes(NamedTuple):
-    """Codes in list order: blocks, or loose rows of center numbers with all that goes with them."""
+    """Codes in list order: blocks, or unpacked rows of codeword indices with their scales and biases."""
 
     blocks: Bytes
     scales: NDArray[Any] | None = None
     biases: Bytes | None = None
 
     @property
-    def loose(self) -> bool:
-        """Whether rows lie one after the other."""
+    def unpacked(self) -> bool:
+        """Whether the codes are unpacked: stored row by row."""
         return self.biases is not None
 
 
 @dataclass(frozen=True)
 class Codebooks:
-    """One quantizer for all lists, or one for each."""
+    """Fitted quantizers: one for all lists, or one per list."""
 
     quantizers: tuple[Quantizer, ...]
 
@@ -64,18 +64,18 @@ class Codebooks:
         n_lists: int,
         threads: int | None,
     ) -> Codebooks:
-        """Train on residuals of rows; `lists` says whose they are."""
+        """Train on the residuals of rows; `lists` is the list of each row."""
         shared = quantizer.fit(residuals, directions=rows)
         if kind == "shared" or n_lists == 1:
             return cls((shared,))
-        # All lists have a bias or none has.
+        # Either all lists have a bias or none: the scan handles all of them alike.
         bias = shared.get_params()["bias"] and shared.model_.bias_weight > 0
         parameters = shared.get_params() | {"bias": bias, "threads": 1}
         order, starts = rows_by_list(lists, n_lists)
 
         def fit_one(number: int) -> Quantizer:
             own = order[starts[number] : starts[number + 1]]
-            if len(own) < ROWS_A_CENTER * parameters["n_centers"]:
+            if len(own) < ROWS_PER_CODEWORD * parameters["n_centers"]:
                 return shared
             return type(shared)(**parameters).fit(residuals[own], directions=rows[own])
 
@@ -83,21 +83,21 @@ class Codebooks:
 
     @property
     def model(self) -> Model:
-        """Of the first quantizer; what all have in common is the same in it."""
+        """The model of the first quantizer; layout and settings are the same in all."""
         return self.quantizers[0].model_
 
     @property
     def coding(self) -> str:
-        """How the scan reads codes: "plain" or "scaled" in blocks; all others are "loose", and take longer."""
+        """The form of codes: "plain" or "scaled" in blocks; all others are "unpacked", and slower to scan."""
         model = self.model
         few = model.readout.shape[1] <= 16 and model.layout.n_sections <= MOST_SECTIONS
         kept_alone = model.vector_levels is None and self.quantizers[0].scale != "exact"
         if not few or not kept_alone or (model.scales is not None and model.scales.shape[1] > 16):
-            return "loose"
+            return "unpacked"
         return "plain" if model.scales is None else "scaled"
 
     def encode(self, residuals: Float32Array, rows: Float32Array, lists: Lists, threads: int | None) -> Codes:
-        """Codes of residuals; biases in the residuals' own unit."""
+        """Return the codes of residuals; biases are in the unit of the residuals."""
         if len(self.quantizers) == 1:
             return in_vector_unit(self.quantizers[0].encode(residuals, directions=rows), self.model.unit)
         parts = self._by_quantizer(lists)
@@ -109,52 +109,55 @@ class Codebooks:
 
         found = map_threads(encode_one, parts, threads)
         place = np.argsort(np.concatenate([own for _, own in parts]), kind="stable")
-        columns = zip(*((c.centers, c.scales, c.gains, c.biases) for c in found), strict=True)
+        columns = zip(*((c.codes, c.scales, c.gains, c.biases) for c in found), strict=True)
         return Codes(*(None if column[0] is None else np.concatenate(column)[place] for column in columns))  # type: ignore[arg-type]
 
     def decode(self, codes: Codes, lists: Lists) -> Float32Array:
-        """(n, d) what the codes stand for."""
+        """Return the (n, d) vectors that codes represent."""
         decoded = np.empty((len(codes), self.model.layout.dimensions), np.float32)
         for number, own in self._by_quantizer(lists):
             decoded[own] = self.quantizers[number].decode(replace(codes[own], gains=None, biases=None))
         return decoded
 
     def shrink(self, codes: Codes) -> Codes:
-        """Two sections to a byte, if the scan reads them so."""
-        if self.coding == "loose":
+        """Return codes with two sections per byte, if the scan reads them so."""
+        if self.coding == "unpacked":
             return codes
         scales = None if codes.scales is None else pair_up(codes.scales)
-        return replace(codes, centers=pair_up(codes.centers), scales=scales)
+        return replace(codes, codes=pair_up(codes.codes), scales=scales)
 
     def expand(self, codes: Codes) -> Codes:
-        """Shrunk codes as they were."""
-        if self.coding == "loose":
+        """Return shrunk codes with one section per item."""
+        if self.coding == "unpacked":
             return codes
         m = self.model.layout.n_sections
         scales = None if codes.scales is None else take_apart(codes.scales, m)
-        return replace(codes, centers=take_apart(codes.centers, m), scales=scales)
+        return replace(codes, codes=take_apart(codes.codes, m), scales=scales)
 
     def check(self, codes: Codes) -> None:
-        """A ValueError if shrunk codes name a center or a scale that is not there."""
-        wide, model = self.expand(codes), self.model
+        """Raise a ValueError if shrunk codes hold the index of a codeword or scale that does not exist."""
+        expanded, model = self.expand(codes), self.model
         levels = model.scales if model.vector_levels is None else model.vector_levels
-        for name, numbers, there in (("center", wide.centers, model.readout), ("scale", wide.scales, levels)):
-            if numbers is None or there is None or numbers.size == 0:
+        for name, indices, values in (
+            ("center", expanded.codes, model.readout),
+            ("scale", expanded.scales, levels),
+        ):
+            if indices is None or values is None or indices.size == 0:
                 continue
-            count = len(there) if there.ndim == 1 else there.shape[1]
-            if (highest := int(numbers.max())) >= count:
+            count = len(values) if values.ndim == 1 else values.shape[1]
+            if (highest := int(indices.max())) >= count:
                 raise ValueError(f"a code names {name} {highest} of {count}")
 
     def pack(self, blocks: Blocks, lists: Lists, codes: Codes, bias_bytes: Bytes) -> PackedCodes:
-        """Shrunk codes of rows in list order."""
-        if self.coding == "loose":
-            width = codes.centers.dtype.itemsize * codes.centers.shape[1]
-            return PackedCodes(codes.centers.view(np.uint8).reshape(-1, width), codes.scales, bias_bytes)
+        """Pack shrunk codes and bias bytes of rows in list order."""
+        if self.coding == "unpacked":
+            width = codes.codes.dtype.itemsize * codes.codes.shape[1]
+            return PackedCodes(codes.codes.view(np.uint8).reshape(-1, width), codes.scales, bias_bytes)
         m, n_lists = self.model.layout.n_sections, len(blocks.rows) - 1
         packed = empty_lines((blocks.count, self.block_bytes), np.uint8)
         first = 0
         while first < n_lists:
-            # As many lists as make some rows, at least one; all of them where they share blocks.
+            # Take lists of about PACKED_ROWS rows, at least one list; all lists if they share blocks.
             last = int(np.searchsorted(blocks.rows, blocks.rows[first] + PACKED_ROWS, side="right")) - 1
             last = n_lists if blocks.dense else min(max(last, first + 1), n_lists)
             some = slice(int(blocks.rows[first]), int(blocks.rows[last]))
@@ -164,61 +167,53 @@ class Codebooks:
             )
             out = packed[blocks.places[first] // BLOCK : blocks.places[last] // BLOCK]
             if codes.scales is None:
-                out[:] = pack_plain(part, m, codes.centers[some], bias_bytes[some])
+                out[:] = pack_plain(part, m, codes.codes[some], bias_bytes[some])
             else:
                 sums = self._step_sums(take_apart(codes.scales[some], m), lists[some])
-                out[:] = pack_scaled(part, codes.centers[some], codes.scales[some], bias_bytes[some], sums)
+                out[:] = pack_scaled(part, codes.codes[some], codes.scales[some], bias_bytes[some], sums)
             first = last
         return PackedCodes(packed)
 
     def unpack(self, blocks: Blocks, packed: PackedCodes) -> tuple[Codes, Bytes]:
-        """Shrunk codes and bias bytes again, rows in list order."""
+        """Return the shrunk codes and bias bytes of packed codes, rows in list order."""
         m = self.model.layout.n_sections
         if packed.biases is not None:
             return Codes(packed.blocks.view(self.model.code_dtype).reshape(-1, m), packed.scales), packed.biases
         centers, scales, biases = unpack(blocks, packed.blocks, m, self.coding == "scaled")
         return Codes(centers, scales), biases
 
-    def arguments(
-        self, packed: PackedCodes, lists: Lists, reach: float, bias: tuple[float, float, bool]
-    ) -> tuple[Any, ...]:
-        """Codes of rows of these lists as the native search wants them."""
-        coding, m = self.coding, self.model.layout.n_sections
-        centers, scales = self._tables
-        steps, step_units, largest_step = None, None, 0.0
-        if coding == "scaled":
+    def arguments(self, packed: PackedCodes, lists: Lists) -> dict[str, Any]:
+        """Arguments of `_core.Codes`: codes of rows of these lists, and the codebooks."""
+        codewords, scales = self._tables
+        arguments: dict[str, Any] = {
+            "coding": self.coding,
+            "blocks": packed.blocks,
+            "codewords": codewords,
+            "scales": scales,
+        }
+        if self.coding == "scaled":
             steps, step_units, largest_step = self._steps
-            steps = np.concatenate([steps, np.zeros((len(steps), m % 2, 16), np.int8)], axis=1)
-        loose: tuple[Any, ...] = (None, None, None, None)
-        if packed.loose:
-            loose = (*self._loose_scales(packed.scales, lists), packed.biases)
-        return (
-            coding,
-            packed.blocks,
-            centers,
-            scales,
-            steps,
-            step_units,
-            largest_step,
-            reach,
-            *bias,
-            *loose,
-        )
+            even = np.zeros((len(steps), self.model.layout.n_sections % 2, 16), np.int8)
+            arguments["steps"] = np.concatenate([steps, even], axis=1)
+            arguments |= {"step_units": step_units, "largest_step": largest_step}
+        if packed.unpacked:
+            arguments |= self._unpacked_scales(packed.scales, lists) | {"unpacked_biases": packed.biases}
+        return arguments
 
-    def _loose_scales(self, scales: NDArray[Any] | None, lists: Lists) -> tuple[Any, Any, Any]:
-        """Numbers of scales, scales themselves, or one scale a row."""
+    def _unpacked_scales(self, scales: NDArray[Any] | None, lists: Lists) -> dict[str, NDArray[Any]]:
+        """Indices of scales, scales themselves, or one scale per row."""
         if scales is None:
-            return None, None, None
+            return {}
         if self.model.vector_levels is None:
-            return (scales, None, None) if self.model.scales is not None else (None, scales, None)
+            return {"unpacked_alphas" if self.model.scales is None else "unpacked_scales": scales}
         models = [quantizer.model_ for quantizer in self.quantizers]
         levels = np.stack([model.vector_levels for model in models if model.vector_levels is not None])
-        numbers = np.minimum(scales[:, 0], levels.shape[1] - 1)  # files may lie
-        return None, None, levels[lists if len(levels) > 1 else 0, numbers]
+        numbers = np.minimum(scales[:, 0], levels.shape[1] - 1)  # codes read from a file may be wrong
+        return {"unpacked_factors": levels[lists if len(levels) > 1 else 0, numbers]}
 
-    @once
+    @lazy
     def _tables(self) -> tuple[Float32Array, Float32Array | None]:
-        """(B, m, D, k) centers and (B, m, s) scales of every codebook, zeros up to sixteen."""
+        """The (B, m, D, k) codewords and (B, m, s) scales of all codebooks, zero-padded to at least 16."""
         models = [quantizer.model_ for quantizer in self.quantizers]
         m, k, size = self.model.readout.shape
         centers = np.zeros((len(models), m, size, max(k, 16)), np.float32)
@@ -233,14 +228,14 @@ class Codebooks:
                 book[:, : model.scales.shape[1]] = model.scales
         return centers, scales
 
-    @once
+    @lazy
     def _steps(self) -> tuple[NDArray[np.int8], Float32Array, float]:
-        """(B, m, 16) scales in steps, their (B, m) units, and the largest step."""
+        """The (B, m, 16) scales as whole steps, their (B, m) units, and the largest step."""
         found = [scale_steps(q.model_.scales) for q in self.quantizers if q.model_.scales is not None]
         return np.stack([one[0] for one in found]), np.stack([one[1] for one in found]), found[0][2]
 
     def _step_sums(self, scales: Bytes, lists: Lists) -> NDArray[np.int64]:
-        """(n,) the sums of the steps that rows' scales stand for."""
+        """Return the (n,) sums of the steps of each row's scales."""
         steps = self._steps[0]
         books = lists[:, None] if len(steps) > 1 else np.zeros((1, 1), np.int32)
         sums: NDArray[np.int64] = steps[books, np.arange(scales.shape[1]), scales].sum(axis=1, dtype=np.int64)
@@ -248,12 +243,12 @@ class Codebooks:
 
     @property
     def block_bytes(self) -> int:
-        """What a block of codes takes."""
+        """Bytes per block of codes."""
         m = self.model.layout.n_sections
         return (m + 1) // 2 * 64 + 96 if self.coding == "scaled" else -(-(m + 2) // 4) * 64
 
     def _by_quantizer(self, lists: Lists) -> list[tuple[int, Any]]:
-        """Numbers of quantizers and the rows that are theirs."""
+        """Return the number of each quantizer that has rows, and these rows."""
         if len(self.quantizers) == 1:
             return [(0, slice(None))]
         order, starts = rows_by_list(lists, len(self.quantizers))
@@ -262,7 +257,7 @@ class Codebooks:
 
 
 def in_vector_unit(codes: Codes, unit: float) -> Codes:
-    """Codes with float32 biases in the vectors' unit, not the quantizer's."""
+    """Return codes with float32 biases in the unit of the vectors instead of the quantizer's."""
     if codes.biases is None:
         return codes
     return replace(codes, biases=codes.biases.astype(np.float32) * np.float32(unit))

@@ -1,4 +1,4 @@
-"""Encoded vectors while an index is built: columns that grow batch by batch and are sorted where they lie."""
+"""Encoded vectors while an index is built: columns that grow batch by batch and are sorted in place."""
 
 from __future__ import annotations
 
@@ -10,80 +10,83 @@ from numpy.typing import NDArray
 
 from pcpq import _core
 from pcpq.io.arrays import Bytes, Float32Array, Ids, empty_lines
-from pcpq.segment.list_statistics import Spread
+from pcpq.segment.list_statistics import ListStatistics
 from pcpq.util.pages import Pages
 
+# From this number of rows on, free memory is returned to the system before packing.
 MANY_ROWS = 100_000
 
 
 @dataclass
-class Rows:
-    """Encoded vectors, one a row, in any order or in that of their lists."""
+class EncodedRows:
+    """Encoded vectors as columns of one row per vector, in any order or in list order."""
 
     lists: NDArray[np.int32]  # (n,)
-    centers: NDArray[Any]  # (n, m), or two sections to a byte
-    scales: NDArray[Any] | None  # the same, or (n, 1)
-    bias_bytes: Bytes  # (n,)
+    centers: NDArray[Any]  # (n, m) codes, or (n, ceil(m / 2)) with two sections per byte
+    scales: NDArray[Any] | None  # of the same shape, or (n, 1)
+    bias_bytes: Bytes  # (n,) bias of the scan, rounded
     gains: NDArray[np.float16] | None  # (n,)
     biases: Float32Array | None  # (n,)
-    kept: NDArray[np.generic]  # (n, d)
-    units: Float32Array | None  # (n,)
+    kept: NDArray[np.generic]  # (n, d) kept vectors
+    units: Float32Array | None  # (n,) units of kept integers
     ids: Ids  # (n,)
 
     @classmethod
-    def of(cls, columns: dict[str, NDArray[Any]]) -> Rows:
-        """Without the others."""
+    def of(cls, columns: dict[str, NDArray[Any]]) -> EncodedRows:
+        """Return rows of these columns; all others are None."""
         return cls(**(dict.fromkeys(field.name for field in fields(cls)) | columns))  # type: ignore[arg-type]
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def put(self, start: int, rows: Rows) -> None:
-        """Write rows from `start` on, where there is room."""
+    def put(self, start: int, rows: EncodedRows) -> None:
+        """Write rows into the columns, from row `start` on."""
         for name, column in self.columns().items():
             column[start : start + len(rows)] = getattr(rows, name)
 
-    def taken(self, rows: slice | NDArray[np.intp]) -> Rows:
-        """Some of the rows."""
-        return Rows.of({name: column[rows] for name, column in self.columns().items()})
+    def taken(self, rows: slice | NDArray[np.intp]) -> EncodedRows:
+        """Return some of the rows."""
+        return EncodedRows.of({name: column[rows] for name, column in self.columns().items()})
 
     def sort_by_list(self) -> None:
-        """Bring rows into the order of their lists, where they lie: twice the rows may not fit memory."""
+        """Sort rows by list, in place, since two copies may not fit into memory."""
         order = np.argsort(self.lists, kind="stable")
         for column in self.columns().values():
             if column.size and not _core.permute_rows(column.reshape(len(column), -1).view(np.uint8), order):
-                raise AssertionError("an order that is none")
+                raise AssertionError("the order is not a permutation")
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """Those that there are, by name."""
+        """Return the columns that are not None, by name."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: column for name, column in found.items() if column is not None}
 
 
-class RowsBuilder:
-    """Rows that come batch by batch; if it is known how many, room for them is taken at once."""
+class EncodedRowsBuilder:
+    """Collects batches of encoded rows; if their number is known, memory is allocated once."""
 
     def __init__(self, length: int | None) -> None:
         self._length, self.count = length, 0
-        self._rows: Rows | None = None
-        self._spread: Spread | None = None
-        self._pages: dict[str, Pages] = {}  # of columns that grow
+        self._rows: EncodedRows | None = None
+        self._spread: ListStatistics | None = None
+        self._pages: dict[str, Pages] = {}  # memory of columns that grow
 
-    def append(self, some: Rows, spread: Spread) -> None:
-        """A batch."""
+    def append(self, some: EncodedRows, spread: ListStatistics) -> None:
+        """Append a batch of rows and its statistics."""
         self._spread = spread if self._spread is None else spread.joined(self._spread)
         rows = self._with_room(some)
         rows.put(self.count, some)
         self._rows, self.count = rows, self.count + len(some)
 
-    def _with_room(self, some: Rows) -> Rows:
-        """The rows there are, in columns that have room for some more."""
+    def _with_room(self, some: EncodedRows) -> EncodedRows:
+        """Return the rows so far, in columns with room for some more."""
         end, room = self.count + len(some), 0 if self._rows is None else len(self._rows)
         if self._rows is not None and end <= room:
             return self._rows
         if self._length is not None:
             shapes = {name: (self._length, *one.shape[1:]) for name, one in some.columns().items()}
-            return Rows.of({name: empty_lines(shapes[name], one.dtype) for name, one in some.columns().items()})
+            return EncodedRows.of(
+                {name: empty_lines(shapes[name], one.dtype) for name, one in some.columns().items()}
+            )
         room = max(end, 2 * room)
         self._pages = {
             name: self._pages[name].moved(self.count, room)
@@ -91,12 +94,12 @@ class RowsBuilder:
             else Pages((room, *column.shape[1:]), column.dtype)
             for name, column in some.columns().items()
         }
-        return Rows.of({name: pages.array for name, pages in self._pages.items()})
+        return EncodedRows.of({name: pages.array for name, pages in self._pages.items()})
 
-    def finish(self) -> tuple[Rows, Spread]:
-        """All rows, and how they spread."""
+    def finish(self) -> tuple[EncodedRows, ListStatistics]:
+        """Return all rows, and the statistics of their lists."""
         if self._rows is None or self._spread is None:
             raise ValueError("there are no rows")
-        if self.count > MANY_ROWS:  # packing takes as much as batches did
+        if self.count > MANY_ROWS:  # packing needs as much memory as the batches did
             _core.release_memory()
         return self._rows.taken(slice(0, self.count)), self._spread

@@ -1,4 +1,4 @@
-"""Vectors kept to judge candidates by, in one of four precisions."""
+"""Vectors kept for reranking, in one of four precisions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DTYPES = {"int8": np.int8, "int16": np.int16, "float16": np.float16, "float32": 
 
 
 def keep_rows(rows: Float32Array, keep: str | None) -> tuple[NDArray[np.generic], Float32Array | None]:
-    """(n, d) rows in the precision asked for; integers with the (n,) unit of each row."""
+    """Return (n, d) rows in the precision `keep`, and for integers the (n,) unit of each row."""
     if keep is None:
         return np.empty((len(rows), 0), np.uint8), None
     if keep not in LARGEST_INTEGER:
@@ -23,6 +23,6 @@ def keep_rows(rows: Float32Array, keep: str | None) -> tuple[NDArray[np.generic]
 
 
 def read_rows(kept: NDArray[np.generic], units: Float32Array | None) -> Float32Array:
-    """Kept rows as float32."""
+    """Return kept rows as float32."""
     rows = kept.astype(np.float32)
     return rows if units is None else rows * units[:, None]

@@ -1,4 +1,4 @@
-"""Segments, what an index is made of: arrays that never change, and one native call a batch of queries."""
+"""Segments, the parts of an index: immutable arrays, searched by one native call per batch of queries."""
 
 from __future__ import annotations
 
@@ -13,92 +13,94 @@ from numpy.typing import NDArray
 from pcpq import _core
 from pcpq.errors import FormatError
 from pcpq.io.arrays import Float32Array, Ids
-from pcpq.io.ids import as_words, kind_of
+from pcpq.io.ids import as_string_ids, kind_of
 from pcpq.quantizers.codes import Codes
 from pcpq.segment.attributes import Attributes
 from pcpq.segment.codebooks import PackedCodes
-from pcpq.segment.encoded_rows import Rows
-from pcpq.segment.ids import Names
+from pcpq.segment.encoded_rows import EncodedRows
+from pcpq.segment.ids import StringIds
 from pcpq.segment.kept_vectors import read_rows
-from pcpq.segment.list_statistics import Spread
+from pcpq.segment.list_statistics import ListStatistics
 from pcpq.segment.packing import Blocks
 from pcpq.segment.trained import Trained
 from pcpq.util.batches import slices
-from pcpq.util.lazy import once
+from pcpq.util.lazy import lazy
 from pcpq.util.threads import available_threads, map_threads
 
-# Before they are rounded: results of parts are merged by these.
+# Scores before rounding to float32: the results of parts are merged by these.
 Scores = NDArray[np.float64]
-# A bit per row, a 32-bit word per block.
+# One bit per row, 32 bits per block.
 Mask = NDArray[np.uint32]
-# Queries a thread takes at once; the native code shares the reading of codes among them.
+# Queries per task of a thread: native code reads the codes of a list once for all of them.
 QUERIES_TOGETHER = 1024
-# Blocks with fewer rows than this would be mostly air: such a segment's lists share blocks.
-LEAST_ROWS_A_BLOCK = 8
-# Made once: a search for one query takes some tens of microseconds.
+# With fewer rows per list than this, blocks would be mostly empty, so lists share blocks.
+LEAST_ROWS_PER_BLOCK = 8
+# Made once: a search for a single query takes only tens of microseconds.
 FLOAT32, INT64 = np.dtype(np.float32), np.dtype(np.int64)
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """Rows of a segment that may be found."""
+    """The rows of a segment that a search may return."""
 
     count: int
     mask: Mask | None = None  # None: all
-    share: float = 1.0  # of the rows of any list, about; 0: unknown
+    share: float = 1.0  # approximate share of the rows of every list; 0: unknown
 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Rows in list order, packed; what every search reads and nothing changes."""
+    """Encoded vectors in list order, packed for the scan; a segment never changes."""
 
     trained: Trained
     blocks: Blocks
     packed: PackedCodes
-    spread: Spread
+    spread: ListStatistics
     gains: NDArray[np.float16] | None
     biases: Float32Array | None
     kept: NDArray[np.generic]
     units: Float32Array | None
     ids: Ids
-    names: Names | None = None
+    names: StringIds | None = None
     attributes: Attributes | None = None
     name: str = field(default_factory=lambda: uuid4().hex)
-    guard: Any = None  # of arrays that came from a file (storage/objects.py): checks them before they are used
+    guard: Any = None  # verifies checksums of arrays that were read from a file before they are used
 
     @classmethod
     def of(
         cls,
         trained: Trained,
-        rows: Rows,
-        spread: Spread,
-        names: Names | None = None,
+        rows: EncodedRows,
+        spread: ListStatistics,
+        names: StringIds | None = None,
         attributes: Attributes | None = None,
     ) -> Segment:
-        """Sort rows by list, where they lie, and pack their codes."""
+        """Sort rows by list, in place, and pack their codes into a segment."""
         rows.sort_by_list()
         n_lists = len(trained.partition)
         counts = np.bincount(rows.lists, minlength=n_lists).astype(np.int64)
-        blocks = Blocks.of(counts, dense=len(rows) < LEAST_ROWS_A_BLOCK * n_lists)
+        blocks = Blocks.of(counts, dense=len(rows) < LEAST_ROWS_PER_BLOCK * n_lists)
         packed = trained.codebooks.pack(blocks, rows.lists, Codes(rows.centers, rows.scales), rows.bias_bytes)
-        judged_by = (rows.gains, rows.biases, rows.kept, rows.units, rows.ids)
-        return cls(trained, blocks, packed, spread, *judged_by, names, attributes)
+        corrections = (rows.gains, rows.biases)
+        return cls(
+            trained, blocks, packed, spread, *corrections, rows.kept, rows.units, rows.ids, names, attributes
+        )
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is made when it is needed."""
+        """Return the state for pickle, without lazy attributes."""
         self.verify()
         return {part.name: getattr(self, part.name) for part in fields(self)} | {"guard": None}
 
     def verify(self) -> None:
-        """Compare all arrays that came from a file with their checksums."""
+        """Verify the checksums of all arrays that were read from a file."""
         if self.guard is not None:
             self.guard.everything()
 
     def bytes_by_part(self) -> dict[str, int]:
-        """What codes, corrections, kept vectors and ids take."""
+        """Return the bytes of codes, corrections, kept vectors, ids and attributes."""
         parts = {
             "codes": self.packed,
             "corrections": (self.gains, self.biases),
@@ -108,27 +110,27 @@ class Segment:
         }
         return {name: sum(0 if a is None else a.nbytes for a in arrays) for name, arrays in parts.items()}
 
-    @once
+    @lazy
     def every_row(self) -> NDArray[np.uint32]:
-        """The mask of all rows; not to be changed."""
+        """The mask of all rows, shared and therefore read-only."""
         return self.blocks.mask(np.ones(len(self), bool))
 
     @property
     def lists(self) -> NDArray[np.int32]:
-        """(n,) the list of every row."""
+        """The (n,) list of every row."""
         counts = np.diff(self.blocks.rows)
         return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
 
-    def rows(self) -> Rows:
-        """The rows again, unpacked, in list order."""
+    def rows(self) -> EncodedRows:
+        """Return all rows with unpacked codes, in list order."""
         self.verify()
         codes, biases = self.trained.codebooks.unpack(self.blocks, self.packed)
         self._check_codes(codes)
         corrections = (self.gains, self.biases, self.kept, self.units, self.ids)
-        return Rows(self.lists, codes.centers, codes.scales, biases, *corrections)
+        return EncodedRows(self.lists, codes.codes, codes.scales, biases, *corrections)
 
     def vectors(self, rows: NDArray[np.intp]) -> Float32Array:
-        """(n, d) some rows as kept, or decoded where nothing is, in working units."""
+        """Return (n, d) vectors of some rows in working units: kept ones, or decoded if none are kept."""
         if self.trained.keep is not None:
             if self.guard is not None:
                 self.guard.rows(rows)
@@ -140,7 +142,7 @@ class Segment:
         return self.trained.decode(books.expand(codes[rows]), self.lists[rows])
 
     def _check_codes(self, codes: Codes) -> None:
-        """A FormatError if codes of a file name what is not there."""
+        """Raise a FormatError if codes of a file hold an index that is out of range."""
         if self.guard is None:
             return
         try:
@@ -149,89 +151,113 @@ class Segment:
             raise FormatError(f"{self.guard.path}: {error}") from error
 
     def find(self, ids: NDArray[Any]) -> NDArray[np.intp]:
-        """The row of every number, -1 where there is none."""
+        """Return the row of every integer id, -1 if there is none."""
         places = np.searchsorted(self.ids, ids, sorter=self.by_id)
         rows = self.by_id[np.minimum(places, len(self.ids) - 1)].astype(np.intp)
         return np.where(self.ids[rows] == ids, rows, -1)
 
     def find_between(self, first: int, last: int) -> NDArray[np.intp]:
-        """The rows of all numbers from `first` to `last`."""
+        """Return the rows of all integer ids from `first` to `last`."""
 
         def number(row: np.int32) -> int:
             return int(self.ids[row])
 
-        # Not np.searchsorted, which copies the order of all rows: the writer's lock is held.
+        # Not np.searchsorted: it copies the order of all rows, and the writer's lock is held here.
         start = bisect_left(self.by_id, first, key=number)
         stop = bisect_right(self.by_id, last, start, key=number)
         return self.by_id[start:stop].astype(np.intp)
 
-    def find_words(self, words: list[str]) -> NDArray[np.intp]:
-        """The same for words."""
+    def find_strings(self, strings: list[str]) -> NDArray[np.intp]:
+        """Return the row of every string id, -1 if there is none."""
         if self.names is None:
-            return np.full(len(words), -1, np.intp)
-        places = self.names.places(words)
+            return np.full(len(strings), -1, np.intp)
+        places = self.names.places(strings)
         return np.where(places >= 0, self.by_id[places], -1)
 
     def rows_with(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
-        """(n,) whether each row has one of these ids."""
+        """Return (n,) whether each row has one of these ids."""
         if self.names is None:
             refuse_string_filter(ids)
             return np.isin(self.checked_ids, ids)
-        found = self.find_words(as_words(ids) if ids.size else [])
+        found = self.find_strings(as_string_ids(ids) if ids.size else [])
         chosen = np.zeros(len(self), bool)
         chosen[found[found >= 0]] = True
         return chosen
 
     def places(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Where the numbers of rows come in the order of numbers: names and attributes lie so."""
+        """Return the places of rows by ascending integer id, the order of string ids and attributes."""
         return np.searchsorted(self.ids, self.ids[rows], sorter=self.by_id)
 
-    def words(self, rows: NDArray[np.intp]) -> list[str]:
-        """The words of rows."""
+    def strings(self, rows: NDArray[np.intp]) -> list[str]:
+        """Return the string ids of rows."""
         if self.names is None:
-            raise AssertionError("numbers have no words")
+            raise AssertionError("the ids are integers")
         return [self.names[place] for place in self.places(rows)]
 
     @property
     def checked_ids(self) -> Ids:
-        """(n,) all numbers, looked at before they are used as a whole."""
+        """The (n,) integer ids, verified if they were read from a file."""
         if self.guard is not None:
             self.guard.ids()
         return self.ids
 
-    @once
+    @lazy
     def by_id(self) -> NDArray[np.int32]:
-        """(n,) rows in the order of their numbers."""
+        """The (n,) rows in ascending order of integer ids."""
         return np.argsort(self.checked_ids).astype(np.int32)
 
-    @once
+    @lazy
     def searcher(self) -> Any:
-        """Lists, codes and kept vectors in native hands."""
-        trained, partition = self.trained, self.trained.partition
-        keep = "none" if self.kept.shape[1] == 0 else self.kept.dtype.name
-        coarse = trained.coarse
-        # Bases by rounded centers may be larger than by the centers themselves.
-        largest, largest_offset = 2.0 * coarse.longest, float(np.abs(partition.offsets).max())
-        shapes = self.spread.shapes(np.diff(self.blocks.rows), trained.dimensions)
-        places = (self.blocks.rows, self.blocks.places)
-        centers = coarse.arguments(exact=keep == "none" or coarse.is_rough(shapes[0]))
-        lists = (centers, partition.spreads, partition.offsets, largest, largest_offset, shapes, *places)
-
-        if self.packed.scales is not None and trained.codebooks.model.vector_levels is not None:
-            self.verify()  # scales are looked up here and now
-        bias = (trained.bias_low, trained.bias_step, not trained.euclidean)
-        codes = trained.codebooks.arguments(self.packed, self.lists, self.spread.reach, bias)
-
-        gains = None if self.gains is None else self.gains.view(np.uint16)
-        kept = np.ascontiguousarray(self.kept).view(np.uint8)
-        judged_by = (keep, kept, self.units, trained.euclidean, gains, self.biases, self.ids)
-
+        """The native searcher over lists, codes and kept vectors."""
+        trained = self.trained
         layout = trained.codebooks.model.layout
-        columns = None if layout.padded == layout.dimensions else layout.columns.astype(np.int64)
-        turn = (trained.matrix, columns)
-        asking = (trained.unit, trained.query_unit, trained.metric == "cosine")
-        guard = None if self.guard is None else self.guard.native
-        return _core.Searcher(lists, codes, judged_by, turn, trained.dimensions, *asking, guard)
+        if self.packed.scales is not None and trained.codebooks.model.vector_levels is not None:
+            self.verify()  # the scales are read below
+        codes = _core.Codes(
+            **trained.codebooks.arguments(self.packed, self.lists),
+            reach=self.spread.reach,
+            bias_low=trained.bias_low,
+            bias_step=trained.bias_step,
+            bias_by_length=not trained.euclidean,
+        )
+        kept = _core.Kept(
+            keep="none" if self.kept.shape[1] == 0 else self.kept.dtype.name,
+            rows=np.ascontiguousarray(self.kept).view(np.uint8),
+            units=self.units,
+            euclidean=trained.euclidean,
+            gains=None if self.gains is None else self.gains.view(np.uint16),
+            biases=self.biases,
+            ids=self.ids,
+        )
+        rotation = _core.Rotation(
+            matrix=trained.matrix,
+            columns=None if layout.padded == layout.dimensions else layout.columns.astype(np.int64),
+        )
+        return _core.Searcher(
+            lists=self._native_lists(),
+            codes=codes,
+            kept=kept,
+            rotation=rotation,
+            row_unit=trained.unit,
+            query_unit=trained.query_unit,
+            unit_length=trained.metric == "cosine",
+            guard=None if self.guard is None else self.guard.native,
+        )
+
+    def _native_lists(self) -> _core.Lists:
+        coarse, partition = self.trained.coarse, self.trained.partition
+        shapes = self.spread.shapes(np.diff(self.blocks.rows), self.trained.dimensions)
+        return _core.Lists(
+            **coarse.arguments(exact=self.kept.shape[1] == 0 or coarse.is_rough(shapes[0])),
+            spreads=partition.spreads,
+            offsets=partition.offsets,
+            # Bases by rounded centroids may be larger than by the centroids themselves.
+            largest_base=2.0 * coarse.longest,
+            largest_offset=float(np.abs(partition.offsets).max()),
+            shapes=shapes,
+            rows=self.blocks.rows,
+            places=self.blocks.places,
+        )
 
     def search(
         self,
@@ -245,29 +271,48 @@ class Segment:
         out_counts: Ids | None = None,
         out_seconds: NDArray[np.float64] | None = None,
     ) -> tuple[Scores, Ids]:
-        """(n, k) scores, larger is better, and ids.
+        """Return (n, k) scores, larger is better, and integer ids.
 
-        `out_counts` (n, 3) becomes lists probed, rows scanned and candidates re-ranked; `out_seconds` (4,)
-        gains the time of each stage; on one thread.
+        `out_counts` (n, 3) is set to lists probed, rows scanned and candidates reranked; the time of each stage
+        is added to `out_seconds` (4,). Both require a search on one thread.
         """
         n = len(queries)
         scores, ids = np.empty((n, k), np.float64), np.empty((n, k), np.int64)
         native = self.searcher.search
         if n == 1 or out_counts is not None:
-            native(queries, probes, rerank, ids, scores, allowed.mask, allowed.share, out_counts, out_seconds)
+            native(
+                queries=queries,
+                probes=probes,
+                rerank=rerank,
+                out_ids=ids,
+                out_scores=scores,
+                allowed=allowed.mask,
+                share=allowed.share,
+                out_counts=out_counts,
+                out_seconds=out_seconds,
+            )
             return scores, ids
 
         def search_some(part: slice) -> None:
-            native(queries[part], probes, rerank, ids[part], scores[part], allowed.mask, allowed.share)
+            native(
+                queries=queries[part],
+                probes=probes,
+                rerank=rerank,
+                out_ids=ids[part],
+                out_scores=scores[part],
+                allowed=allowed.mask,
+                share=allowed.share,
+            )
 
         together = min(QUERIES_TOGETHER, -(-n // available_threads(threads)))
         map_threads(search_some, slices(n, together), threads)
         return scores, ids
 
     def search_single(self, query: Any, k: int, probes: int, rerank: int) -> tuple[Float32Array, Ids] | None:
-        """Scores as users have them, and ids, of one (d,) query as it was given.
+        """Return scores in the user's units, and ids, of one (d,) query as it was given.
 
-        None if the query is not a contiguous float32 array of a usual length, or finds fewer than k rows.
+        Returns None if the query is not a contiguous float32 array of a usual length, or finds fewer than k
+        rows.
         """
         scores, ids = np.empty(k, FLOAT32), np.empty(k, INT64)
         try:

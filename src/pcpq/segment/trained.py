@@ -1,4 +1,4 @@
-"""What fit learns: lists, codebooks, rotation and units; and how vectors become rows by them."""
+"""The trained part of an index: lists, codebooks, rotation and units; and the encoding of vectors by it."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from pcpq.ivf.partition import Partition, fit_partition
 from pcpq.quantizers import Quantizer
 from pcpq.quantizers.codes import Codes
 from pcpq.quantizers.encoder import anchored_corrections
-from pcpq.quantizers.rotation import fit_rotation, turn
+from pcpq.quantizers.rotation import fit_rotation, rotate
 from pcpq.segment.codebooks import Codebooks
-from pcpq.segment.encoded_rows import Rows
+from pcpq.segment.encoded_rows import EncodedRows
 from pcpq.segment.kept_vectors import keep_rows
-from pcpq.segment.list_statistics import Spread
+from pcpq.segment.list_statistics import ListStatistics
 from pcpq.segment.packing import bias_bytes, bias_range
-from pcpq.util.lazy import once
+from pcpq.util.lazy import lazy
 from pcpq.util.threads import map_ahead
 
-# Rows that say how long vectors are, and whose biases set the range of the scan's.
+# Rows that determine the unit of lengths, and rows that determine the range of the scan's bias.
 UNIT_ROWS = 16_384
 BIAS_ROWS = 20_000
-# Rows that a codebook for all lists is trained on, unless its quantizer asks for more.
+# Rows that a shared codebook is trained on, unless its quantizer needs more.
 CODEBOOK_ROWS = 16_384
 
 
 class Encoded(NamedTuple):
-    """Codes, what they stand for, and the bias of the scan."""
+    """Codes, the decoded residuals, and the bias that the scan adds."""
 
     codes: Codes
     decoded: Float32Array
@@ -43,16 +43,16 @@ class Encoded(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """Never changes once it is made; every row of an index was made by the same."""
+    """Trained lists and codebooks. All rows of an index are encoded by the same ones, which never change."""
 
     metric: str
     keep: str | None
     dimensions: int
     unit: float  # vectors are divided by it
     partition: Partition
-    matrix: Float32Array | None  # (d, d) residuals are multiplied by it before they are cut into sections
+    matrix: Float32Array | None  # (d, d) rotation of residuals before they are split into sections
     codebooks: Codebooks
-    residual: float  # the mean squared distance of what it was trained on from the nearest center
+    residual: float  # mean squared distance of training rows from their centroids
     bias_low: float = 0.0
     bias_step: float = 0.0
 
@@ -70,7 +70,7 @@ class Trained:
         generator: np.random.Generator,
         threads: int | None,
     ) -> Trained:
-        """Learn from a sample of the vectors."""
+        """Train on a sample of the vectors."""
         first = slice(0, UNIT_ROWS)
         unit = 1.0
         if metric != "cosine":
@@ -78,16 +78,16 @@ class Trained:
         working = WorkingSample(sample, metric, unit)
         partition = fit_partition(working, n_lists, metric, generator, threads)
         _core.release_memory()
-        trained_on = np.arange(len(working))
+        chosen = np.arange(len(working))
         if codebooks == "shared":
-            some = max(CODEBOOK_ROWS, quantizer.training_rows or 0, 40 * quantizer.n_centers)
-            trained_on = np.sort(generator.permutation(len(working))[:some])
-        rows = working[trained_on]
+            count = max(CODEBOOK_ROWS, quantizer.training_rows or 0, 40 * quantizer.n_centers)
+            chosen = np.sort(generator.permutation(len(working))[:count])
+        rows = working[chosen]
         lists = partition.assign(rows, threads)
-        residuals = rows - partition.centers[lists]
+        residuals = rows - partition.centroids[lists]
         matrix = fit_rotation(rotation, residuals, quantizer, generator)
-        turned, towards = turn(residuals, matrix), turn(rows, matrix)
-        books = Codebooks.fit(codebooks, quantizer, turned, towards, lists, len(partition), threads)
+        rotated, directions = rotate(residuals, matrix), rotate(rows, matrix)
+        books = Codebooks.fit(codebooks, quantizer, rotated, directions, lists, len(partition), threads)
         residual = float(np.einsum("ij,ij->", residuals, residuals, dtype=np.float64)) / len(rows)
         trained = cls(metric, keep, sample.dimensions, unit, partition, matrix, books, residual)
         bias = trained.encode(residuals[:BIAS_ROWS], rows[:BIAS_ROWS], lists[:BIAS_ROWS], threads).bias
@@ -96,39 +96,41 @@ class Trained:
         low, step = bias_range(bias)
         return replace(trained, bias_low=low, bias_step=step)
 
-    @once
+    @lazy
     def coarse(self) -> Coarse:
-        """Centers of lists as searches have them."""
+        """The centroids rounded for the ranking of lists."""
         return Coarse.of(self.partition)
 
     @property
     def euclidean(self) -> bool:
-        """Are scores distances?"""
+        """Whether the metric is Euclidean distance."""
         return self.metric == "euclidean"
 
     @property
     def query_unit(self) -> float:
-        """Distances need queries in the vectors' unit; products do in their own."""
+        """The unit of queries: distances need queries in the unit of the vectors, inner products do not."""
         return self.unit if self.euclidean else 1.0
 
-    def rows(self, vectors: FloatArray, first_row: int, threads: int | None) -> tuple[Rows, Spread]:
-        """A batch encoded, ids to come, and how it spreads in its lists."""
+    def rows(
+        self, vectors: FloatArray, first_row: int, threads: int | None
+    ) -> tuple[EncodedRows, ListStatistics]:
+        """Return a batch of vectors as encoded rows, with ids of zero, and the statistics of its lists."""
         return self.encoded(self.working(vectors, first_row), threads)
 
     def working(self, vectors: FloatArray, first_row: int) -> Float32Array:
-        """A batch in working units."""
+        """Return a batch of vectors as float32 in working units."""
         return in_units(vectors, self.metric, self.unit, "vectors", first_row)
 
-    def encoded(self, rows: Float32Array, threads: int | None) -> tuple[Rows, Spread]:
-        """The same of rows in working units."""
+    def encoded(self, rows: Float32Array, threads: int | None) -> tuple[EncodedRows, ListStatistics]:
+        """Return rows in working units as encoded rows, with ids of zero, and the statistics of their lists."""
         lists = self.partition.assign(rows, threads)
-        anchors = self.partition.centers[lists]
+        anchors = self.partition.centroids[lists]
         residuals = rows - anchors
         codes, decoded, bias = self.encode(residuals, rows, lists, threads)
-        spread = Spread.of(len(self.partition), lists, residuals, decoded, bias)
-        small = np.zeros(len(rows), np.uint8)
+        spread = ListStatistics.of(len(self.partition), lists, residuals, decoded, bias)
+        rounded_bias = np.zeros(len(rows), np.uint8)
         if bias is not None:
-            small = bias_bytes(bias, self.bias_low, self.bias_step)
+            rounded_bias = bias_bytes(bias, self.bias_low, self.bias_step)
         gains, biases = None, None
         if self.keep is None and self.euclidean:
             biases = bias
@@ -138,25 +140,25 @@ class Trained:
         shrunk = self.codebooks.shrink(codes)
         kept, units = keep_rows(rows, self.keep)
         ids = np.zeros(len(rows), np.int64)
-        corrections = (small, gains, biases, kept, units, ids)
-        return Rows(lists, shrunk.centers, shrunk.scales, *corrections), spread
+        encoded = EncodedRows(lists, shrunk.codes, shrunk.scales, rounded_bias, gains, biases, kept, units, ids)
+        return encoded, spread
 
     def all_rows(
         self,
         batches: Iterable[FloatArray],
         threads: int | None,
         observe: Callable[[Float32Array, int], None] | None = None,
-    ) -> Iterator[tuple[Rows, Spread]]:
-        """Batches encoded, one on each thread.
+    ) -> Iterator[tuple[EncodedRows, ListStatistics]]:
+        """Yield batches as encoded rows and statistics, one batch per thread.
 
-        `observe` is called before, with a batch in working units and the number of its first row.
+        `observe` is called first with each batch in working units and the number of its first row.
         """
 
         def working() -> Iterator[Float32Array]:
             first = 0
             for batch in batches:
                 rows = self.working(batch, first)
-                del batch  # before the next is made: it may be part of much that nobody else holds
+                del batch  # free its memory before the next batch is read
                 if observe is not None:
                     observe(rows, first)
                 yield rows
@@ -167,33 +169,33 @@ class Trained:
     def encode(
         self, residuals: Float32Array, rows: Float32Array, lists: NDArray[np.int32], threads: int | None
     ) -> Encoded:
-        """Codes of residuals, and the bias that the scan adds."""
-        codes = self.codebooks.encode(turn(residuals, self.matrix), turn(rows, self.matrix), lists, threads)
+        """Return the codes of residuals, the decoded residuals, and the bias that the scan adds."""
+        codes = self.codebooks.encode(rotate(residuals, self.matrix), rotate(rows, self.matrix), lists, threads)
         decoded = self._decoded_residuals(codes, lists)
         bias: Any = codes.biases
         if self.euclidean:
-            anchors = rows - residuals - self.partition.middle
+            anchors = rows - residuals - self.partition.mean_centroid
             bias = -0.5 * np.einsum("ij,ij->i", residuals, residuals) - np.einsum("ij,ij->i", anchors, decoded)
         return Encoded(codes, decoded, bias)
 
     def decode(self, codes: Codes, lists: NDArray[np.int32]) -> Float32Array:
-        """(n, d) the vectors that codes in these lists stand for, in working units."""
-        return self.partition.centers[lists] + self._decoded_residuals(codes, lists)
+        """Return the (n, d) vectors that codes in these lists represent, in working units."""
+        return self.partition.centroids[lists] + self._decoded_residuals(codes, lists)
 
     def _decoded_residuals(self, codes: Codes, lists: NDArray[np.int32]) -> Float32Array:
-        back = None if self.matrix is None else self.matrix.T
-        return turn(self.codebooks.decode(codes, lists), back)
+        inverse = None if self.matrix is None else self.matrix.T
+        return rotate(self.codebooks.decode(codes, lists), inverse)
 
 
 def in_units(vectors: FloatArray, metric: str, unit: float, name: str, first_row: int) -> Float32Array:
-    """Vectors as float32 in working units; of length 1 where the metric is cosine."""
+    """Return vectors as float32 in working units; with length 1 if the metric is cosine."""
     if metric == "cosine":
         return unit_rows(vectors, name, first_row)
     return working_rows(vectors, unit, name, first_row)
 
 
 class WorkingSample:
-    """A sample as float32 in working units, made when some of it is wanted: training holds no second copy."""
+    """A sample as float32 in working units, converted on demand, so that training holds no second copy."""
 
     def __init__(self, sample: Sample, metric: str, unit: float) -> None:
         self.sample, self.metric, self.unit = sample, metric, unit
@@ -202,7 +204,7 @@ class WorkingSample:
         return len(self.sample)
 
     def __getitem__(self, rows: slice | NDArray[Any]) -> Float32Array:
-        """Some rows, or a ValueError that names the first bad one of all."""
+        """Return some rows in working units; raise a ValueError that names the first invalid row of all."""
         vectors = self.sample.read(rows)
         if len(vectors) == 0:
             return np.empty(vectors.shape, np.float32)

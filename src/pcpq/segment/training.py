@@ -9,39 +9,40 @@ import numpy as np
 from pcpq import _core
 from pcpq.config import IndexConfig
 from pcpq.io.streams import Sample
-from pcpq.ivf.kmeans import ROWS_A_LIST
+from pcpq.ivf.kmeans import ROWS_PER_LIST
 from pcpq.quantizers import PQ, QPCPQ, Quantizer
 from pcpq.segment.trained import Trained
 
-# Rows to train on: where lists need fewer, and where nobody knows how many vectors there will be.
+# Training rows, at least; and if the number of vectors is unknown.
 LEAST_TRAINING_ROWS = 65_536
 TRAINING_ROWS = 1 << 18
-LEAST_ROWS_A_LIST = 8
+# Lists have at least so many training rows on average, unless n_lists is given.
+LEAST_ROWS_PER_LIST = 8
 
 
 def default_lists(n: int) -> int:
-    """Twice the root of the number of vectors."""
+    """Return the default number of lists: twice the square root of the number of vectors."""
     return max(1, round(2 * math.sqrt(n)))
 
 
 def wanted_lists(config: IndexConfig, n: int | None) -> int | None:
-    """Lists for n vectors; None: nobody knows how many there will be."""
+    """Return the number of lists for n vectors; None if n is unknown and the config does not say."""
     return config.n_lists or (None if n is None else default_lists(n))
 
 
 def training_rows(config: IndexConfig, n: int | None) -> int:
-    """Vectors to look at."""
+    """Return the number of training vectors for an index of n vectors; n is None if unknown."""
     n_lists = wanted_lists(config, n)
-    return TRAINING_ROWS if n_lists is None else max(LEAST_TRAINING_ROWS, ROWS_A_LIST * n_lists)
+    return TRAINING_ROWS if n_lists is None else max(LEAST_TRAINING_ROWS, ROWS_PER_LIST * n_lists)
 
 
 def train(
     config: IndexConfig, sample: Sample, n: int | None, generator: np.random.Generator, threads: int | None
 ) -> Trained:
-    """Lists and codes for n vectors, learned from some of them."""
+    """Train the lists and codebooks of an index of n vectors on a sample."""
     n_lists = wanted_lists(config, n)
     if config.n_lists is None:
-        n_lists = min(n_lists or default_lists(len(sample)), max(1, len(sample) // LEAST_ROWS_A_LIST))
+        n_lists = min(n_lists or default_lists(len(sample)), max(1, len(sample) // LEAST_ROWS_PER_LIST))
     trained = Trained.fit(
         sample,
         metric=config.metric,
@@ -58,12 +59,12 @@ def train(
 
 
 def new_quantizer(config: IndexConfig, dimensions: int, threads: int | None) -> Quantizer:
-    """The one asked for, not fitted, or the default."""
+    """Return the quantizer of the config, or the default one, not fitted."""
     quantizer = config.quantizer
     if quantizer is None:
         size = min(2, dimensions)
         quantizer = QPCPQ(section_size=size) if config.keep is None else PQ(section_size=size)
-    # The scan has a bias along the vector; distances have one of their own.
+    # The scan adds a bias along the vector; with Euclidean distances the bias comes from the distance itself.
     bias = False if config.metric == "euclidean" else "auto"
     parameters = quantizer.get_params() | {"gain": False, "bias": bias, "threads": threads}
     return type(quantizer)(**parameters)

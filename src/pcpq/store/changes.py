@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.io.arrays import Float32Array, Ids
-from pcpq.io.ids import as_words, integer_ids
+from pcpq.io.ids import as_string_ids, integer_ids
 from pcpq.io.streams import Stream
 from pcpq.search.snapshot import Snapshot
 from pcpq.segment.attributes import Attributes, as_table, same_rows
-from pcpq.segment.encoded_rows import Rows, RowsBuilder
+from pcpq.segment.encoded_rows import EncodedRows, EncodedRowsBuilder
 from pcpq.segment.ids import GivenIds, given_ids, refuse_other_kind
-from pcpq.segment.list_statistics import Spread
+from pcpq.segment.list_statistics import ListStatistics
 from pcpq.segment.part import Part
 from pcpq.segment.segment import Segment
 from pcpq.segment.trained import Trained
@@ -36,9 +36,9 @@ def encode(
     threads: int | None,
     progress: Progress | None = None,
     observe: Observe | None = None,
-) -> tuple[Rows, Spread]:
+) -> tuple[EncodedRows, ListStatistics]:
     """All vectors of a stream, encoded batch by batch; ids are yet to come."""
-    builder = RowsBuilder(stream.length)
+    builder = EncodedRowsBuilder(stream.length)
     batches = stream.batches(trained.dimensions, available_threads(threads))
     for rows, spread in trained.all_rows(batches, threads, observe):
         builder.append(rows, spread)
@@ -63,14 +63,14 @@ class RowsOfIds:
         """Look ids up in the segments that are new."""
         for part in snapshot.parts:
             if part.segment.name not in self._rows:
-                self._rows[part.segment.name] = self._find(part.segment, snapshot.of_words)
+                self._rows[part.segment.name] = self._find(part.segment, snapshot.has_string_ids)
 
-    def _find(self, segment: Segment, of_words: bool) -> NDArray[np.intp]:
+    def _find(self, segment: Segment, has_string_ids: bool) -> NDArray[np.intp]:
         if self._keys is None:
-            use_words = of_words and np.size(self._ids)
-            self._keys = as_words(self._ids) if use_words else np.atleast_1d(integer_ids(self._ids))
+            use_words = has_string_ids and np.size(self._ids)
+            self._keys = as_string_ids(self._ids) if use_words else np.atleast_1d(integer_ids(self._ids))
         keys = self._keys
-        rows = segment.find_words(keys) if isinstance(keys, list) else segment.find(keys)
+        rows = segment.find_strings(keys) if isinstance(keys, list) else segment.find(keys)
         there = np.unique(rows[rows >= 0])
         if len(there):
             segment.every_row  # noqa: B018  (made once, for Part.without)
@@ -114,8 +114,8 @@ class Insertion:
     def of(
         cls,
         trained: Trained,
-        rows: Rows,
-        spread: Spread,
+        rows: EncodedRows,
+        spread: ListStatistics,
         ids: Any,
         kind: str | None,
         attributes: Any,

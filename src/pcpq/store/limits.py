@@ -13,7 +13,7 @@ from pcpq.errors import FormatError
 from pcpq.io.arrays import LARGEST, Float32Array
 from pcpq.quantizers import Quantizer, options_of
 from pcpq.quantizers.codes import Model
-from pcpq.segment.ids import Names
+from pcpq.segment.ids import StringIds
 from pcpq.store.tensors import Tensors
 
 MOST_FLOAT = float(np.finfo(np.float32).max)
@@ -21,7 +21,7 @@ MOST_FLOAT = float(np.finfo(np.float32).max)
 LEAST_UNIT, MOST_UNIT = 2.0**-126, 2.0**126
 # Vectors in working units are at most LARGEST in size; their means may be more by rounding.
 MOST_CENTER = 2 * LARGEST
-# Rows of a turn have length 1.
+# Rows of a rotation have length 1.
 MOST_TURN = 1.01
 # Rows of a segment are numbered in 32 bits.
 MOST_ROWS = (1 << 31) - 1
@@ -118,7 +118,7 @@ def check_ids(tensors: Tensors, ids: NDArray[np.int64]) -> None:
         raise FormatError(f"{tensors.path}: id {ordered[twice[0]]} is there twice")
 
 
-def check_words_differ(tensors: Tensors, names: Names) -> None:
+def check_strings_differ(tensors: Tensors, names: StringIds) -> None:
     """The same for words, by their hashes: one that has not its own hash is not found by it."""
     order = np.argsort(names.hashes, kind="stable")
     equal = names.hashes[order[1:]] == names.hashes[order[:-1]]

@@ -1,4 +1,4 @@
-"""The manifest: which files make up an index. Whoever replaces it, replaces the index."""
+"""The manifest: the files that make up an index. To replace it is to replace the index."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pcpq.errors import FormatError
 from pcpq.io.ids import KINDS
 from pcpq.search.recall_curve import RecallCurve
 from pcpq.store.files import LOCK, MOST_TEXT, OpenFile, open_plain, reading
-from pcpq.store.serialization import in_words
+from pcpq.store.serialization import json_text
 from pcpq.store.tensors import FileEntry, checksum, parse_object
 from pcpq.util.system import patiently
 
@@ -80,7 +80,7 @@ class Manifest:
 
     def text(self) -> bytes:
         """As it is written."""
-        recall = None if self.recall is None else self.recall.as_words()
+        recall = None if self.recall is None else self.recall.to_json()
         content = {
             "format": FORMAT,
             "version": self.version,
@@ -92,12 +92,12 @@ class Manifest:
             "parts": [asdict(part) for part in self.parts],
             "recall": recall,
         }
-        return in_words(content | {"check": check_of(content)}).encode()
+        return json_text(content | {"check": check_of(content)}).encode()
 
 
 def check_of(content: dict[str, Any]) -> int:
     """The checksum of all but itself."""
-    plain = json.loads(in_words(content))
+    plain = json.loads(json_text(content))
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     return checksum(np.frombuffer(text.encode(), np.uint8))
 
@@ -195,7 +195,7 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
             whole(content["next_id"], path, LARGEST_NEXT_ID),
             entry_of(content["trained"], "trained", path),
             parts,
-            None if content.get("recall") is None else RecallCurve.of_words(content["recall"]),
+            None if content.get("recall") is None else RecallCurve.from_json(content["recall"]),
         )
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pcpq.errors import FormatError
 from pcpq.io.arrays import Ids
 from pcpq.segment.attributes import Attributes, same_rows
-from pcpq.segment.encoded_rows import RowsBuilder
-from pcpq.segment.ids import Names
+from pcpq.segment.encoded_rows import EncodedRowsBuilder
+from pcpq.segment.ids import StringIds
 from pcpq.segment.part import Part
 from pcpq.segment.segment import Segment
 
@@ -20,7 +20,7 @@ from pcpq.segment.segment import Segment
 def merge(parts: Sequence[Part]) -> Segment | None:
     """One segment of all that is there, None of nothing."""
     trained = parts[0].segment.trained
-    builder = RowsBuilder(sum(part.count for part in parts))
+    builder = EncodedRowsBuilder(sum(part.count for part in parts))
     labels = []
     for part in parts:
         segment, there = part.segment, part.rows_left()
@@ -56,7 +56,7 @@ class Labels(NamedTuple):
     """Numbers, ascending, and what goes with them."""
 
     numbers: Ids
-    names: Names | None
+    names: StringIds | None
     attributes: Attributes | None
 
     @classmethod
@@ -76,7 +76,7 @@ class Labels(NamedTuple):
         numbers = np.concatenate([part.numbers for part in parts])
         order = np.argsort(numbers)
         all_names = [part.names for part in parts if part.names is not None]
-        names = Names.joined(all_names).chosen(order) if all_names else None
+        names = StringIds.joined(all_names).chosen(order) if all_names else None
         attributes = None
         if any(part.attributes is not None for part in parts):
             tables = [(part.attributes and part.attributes.table, len(part.numbers)) for part in parts]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pcpq.io.arrays import Float32Array
 from pcpq.io.streams import Sample
 from pcpq.search.snapshot import Snapshot
-from pcpq.segment.encoded_rows import RowsBuilder
+from pcpq.segment.encoded_rows import EncodedRowsBuilder
 from pcpq.segment.part import Part
 from pcpq.segment.segment import Segment
 from pcpq.segment.trained import Trained
@@ -58,7 +58,7 @@ def sample_of(snapshot: Snapshot, rows: int, generator: np.random.Generator) -> 
 
 def encode_again(trained: Trained, parts: Sequence[Part], threads: int | None) -> Segment | None:
     """One segment of all that is there in some parts, by what was trained; None of nothing."""
-    builder = RowsBuilder(sum(part.count for part in parts))
+    builder = EncodedRowsBuilder(sum(part.count for part in parts))
     labels = []
     for part in parts:
         segment, there = part.segment, part.rows_left()

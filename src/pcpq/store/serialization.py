@@ -19,9 +19,9 @@ from pcpq.quantizers.codes import Model
 from pcpq.quantizers.encoder import scale_columns
 from pcpq.quantizers.sections import Layout
 from pcpq.segment.codebooks import Codebooks, PackedCodes
-from pcpq.segment.ids import Names
+from pcpq.segment.ids import StringIds
 from pcpq.segment.kept_vectors import LARGEST_INTEGER
-from pcpq.segment.list_statistics import Spread
+from pcpq.segment.list_statistics import ListStatistics
 from pcpq.segment.packing import Blocks
 from pcpq.segment.segment import Segment
 from pcpq.segment.trained import Trained
@@ -38,8 +38,8 @@ from pcpq.store.limits import (
     check_book,
     check_ids,
     check_numbers,
+    check_strings_differ,
     check_truths,
-    check_words_differ,
     floats,
 )
 from pcpq.store.tensors import FileEntry, Tensors, as_bytes, checksum, write_tensors
@@ -59,7 +59,11 @@ KEPT = {"int8": "I8", "int16": "I16", "float16": "F16", "float32": "F32", None: 
 
 def write_trained(path: Path, trained: Trained) -> FileEntry:
     """Everything that fit learned, in one file."""
-    arrays: Arrays = {part: getattr(trained.partition, part) for part in ("centers", "spreads", "offsets")}
+    arrays: Arrays = {
+        "centers": trained.partition.centroids,
+        "spreads": trained.partition.spreads,
+        "offsets": trained.partition.offsets,
+    }
     if trained.matrix is not None:
         arrays["matrix"] = trained.matrix
     books = list({id(book): book for book in trained.codebooks.quantizers}.values())
@@ -79,7 +83,7 @@ def write_trained(path: Path, trained: Trained) -> FileEntry:
         ],
         "checks": {part: checksum(array) for part, array in arrays.items()},
     }
-    return write_tensors(path, arrays, {ABOUT: in_words(about)})
+    return write_tensors(path, arrays, {ABOUT: json_text(about)})
 
 
 def read_trained(directory: Path, entry: FileEntry) -> Trained:
@@ -153,7 +157,7 @@ def write_segment(path: Path, segment: Segment) -> FileEntry:
     large = large_arrays(segment)
     checks_of_small = {part: checksum(array) for part, array in small.items()}
     later = {part: checksum(large[part]) for part in LATER if part in large}
-    about = segment_words(segment.blocks, segment.spread, rows_a_page, checks_of_small, later)
+    about = segment_metadata(segment.blocks, segment.spread, rows_a_page, checks_of_small, later)
     return write_tensors(path, small | large, about)
 
 
@@ -163,7 +167,10 @@ def page_of(kept: NDArray[Any]) -> int:
 
 
 def small_arrays(
-    counts: NDArray[Any], spread: Spread, list_checks: NDArray[np.uint32], page_checks: NDArray[np.uint32]
+    counts: NDArray[Any],
+    spread: ListStatistics,
+    list_checks: NDArray[np.uint32],
+    page_checks: NDArray[np.uint32],
 ) -> Arrays:
     """What is said of the lists of a segment."""
     return {
@@ -188,8 +195,8 @@ def large_arrays(segment: Segment) -> Arrays:
     return large | {part: array for part, array in optional.items() if array is not None}
 
 
-def segment_words(
-    blocks: Blocks, spread: Spread, rows_a_page: int, checks: dict[str, int], later: dict[str, int]
+def segment_metadata(
+    blocks: Blocks, spread: ListStatistics, rows_a_page: int, checks: dict[str, int], later: dict[str, int]
 ) -> dict[str, str]:
     """The metadata of a segment's file; `checks` are those of small arrays, `later` of LATER."""
     about = {
@@ -200,7 +207,7 @@ def segment_words(
         "checks": checks,
         "later": later,
     }
-    return {ABOUT: in_words(about)}
+    return {ABOUT: json_text(about)}
 
 
 def read_segment(directory: Path, entry: FileEntry, name: str, trained: Trained) -> Segment:
@@ -228,11 +235,11 @@ def read_segment(directory: Path, entry: FileEntry, name: str, trained: Trained)
         names = None
         if tensors.get("text") is not None:
             ends, hashes = tensors.shaped("text_ends", "I64", (n,)), tensors.shaped("text_hashes", "U64", (n,))
-            names = Names(tensors.shaped("text", "U8", (None,)), ends, hashes)
+            names = StringIds(tensors.shaped("text", "U8", (None,)), ends, hashes)
         # Of very large vectors, earlier versions wrote infinity.
         sums = floats(tensors, "sums", (3, n_lists), -np.inf, np.inf).astype(np.float64)
         sums = sums.clip(-MOST_FLOAT, MOST_FLOAT)
-        spread = Spread(float(about["reach"]), sums, float(about["residuals"]))
+        spread = ListStatistics(float(about["reach"]), sums, float(about["residuals"]))
         segment = Segment(
             trained,
             blocks,
@@ -260,7 +267,7 @@ def read_segment(directory: Path, entry: FileEntry, name: str, trained: Trained)
 def _packed(tensors: Tensors, trained: Trained, blocks: Blocks, n: int) -> PackedCodes:
     """Codes as the codebooks have them."""
     books = trained.codebooks
-    if books.coding != "loose":
+    if books.coding != "unpacked":
         return PackedCodes(tensors.shaped("codes", "U8", (blocks.count, books.block_bytes)))
     m, options = books.model.layout.n_sections, options_of(books.quantizers[0])
     width = m * np.dtype(books.model.code_dtype).itemsize
@@ -295,11 +302,11 @@ class Checks:
             self._tensors.check(part, expected)
         check_ids(self._tensors, self._tensors["ids"])
         if (ends := self._tensors.get("text_ends")) is not None:
-            self._check_words(self._tensors["text"], ends)
-            check_words_differ(self._tensors, Names(*(self._tensors[part] for part in LATER[1:])))
+            self._check_strings(self._tensors["text"], ends)
+            check_strings_differ(self._tensors, StringIds(*(self._tensors[part] for part in LATER[1:])))
         self._later = {}
 
-    def _check_words(self, text: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
+    def _check_strings(self, text: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
         """Whole characters, one word after the other."""
         path = self._tensors.path
         if ends[0] < 0 or (ends[1:] < ends[:-1]).any() or ends[-1] != len(text):
@@ -320,16 +327,31 @@ class Checks:
         self.ids()
 
 
-def guard_of(segment: Segment, path: str, rows_a_page: int, *checks: NDArray[np.uint32]) -> Any:
+def guard_of(
+    segment: Segment,
+    path: str,
+    rows_a_page: int,
+    list_checks: NDArray[np.uint32],
+    page_checks: NDArray[np.uint32],
+) -> Any:
     """The native guard of a segment's arrays: lists in the order of docs/format.md."""
     path = path.encode("utf-8", "replace").decode()  # for messages; native text is UTF-8
     packed, n = segment.packed, len(segment)
     codes = [_by_row(packed.blocks, len(packed.blocks))]
     columns = [packed.scales, packed.biases, *(getattr(segment, column) for column in ROW_COLUMNS)]
     by_row = [_by_row(column, n) for column in columns if column is not None]
-    by_block, by_row = ([], codes + by_row) if packed.loose else (codes, by_row)
-    places = (segment.blocks.rows, segment.blocks.places)
-    return _core.Guard(path, *places, by_block, by_row, _by_row(segment.kept, n), rows_a_page, *checks)
+    by_block, by_row = ([], codes + by_row) if packed.unpacked else (codes, by_row)
+    return _core.Guard(
+        file=path,
+        rows=segment.blocks.rows,
+        places=segment.blocks.places,
+        by_block=by_block,
+        by_row=by_row,
+        kept=_by_row(segment.kept, n),
+        rows_per_page=rows_a_page,
+        list_checks=list_checks,
+        page_checks=page_checks,
+    )
 
 
 def file_of(segment: Segment) -> str:
@@ -357,6 +379,6 @@ def check_all(tensors: Tensors, about: dict[str, Any]) -> None:
         tensors.check(part, expected)
 
 
-def in_words(about: dict[str, Any]) -> str:
+def json_text(about: dict[str, Any]) -> str:
     """JSON, NumPy's numbers too."""
     return json.dumps(about, default=lambda number: number.item())

@@ -1,4 +1,4 @@
-"""Queries to measure an index by, and their exact answers among all vectors, looked at batch by batch."""
+"""Queries for the measurement of recall, and their ground truth among all vectors."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from pcpq.search.recall_curve import FEW, RESULTS
 from pcpq.segment.trained import Trained
 from pcpq.util.batches import slices
 
-# Vectors of an index to measure by: more would cost more of a build than its tenth. Queries that a user gives.
+# Held-out queries, at most and at least: more would take over a tenth of the build time.
 QUERIES = 400
 LEAST_QUERIES = 150
-ROWS_A_QUERY = 500
+ROWS_PER_QUERY = 500
+# Largest number of queries of the user that are measured.
 GIVEN_QUERIES = 1000
-# The best rows of a query that are known exactly.
+# Size of the ground truth: the best rows per query.
 TRUE_ROWS = RESULTS[-1]
-# Scores that differ by less than this share of them are the same.
+# Scores whose relative difference is smaller are ties.
 TIED = 1e-6
-# Rows against all queries at once, and how many times as many as wanted may wait to be sorted.
+# Rows that are compared with all queries at once, and rows per query that may wait to be sorted.
 ROWS_TOGETHER = 512
 MOST_WAITING = 2 * TRUE_ROWS
 
@@ -34,22 +35,22 @@ Places = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class TuningQueries:
-    """What to search for."""
+    """Queries for the measurement of recall."""
 
     vectors: FloatArray  # (n, d) as they were given
-    own: Ids  # (n,) their numbers, if they are in the index; -1 if not
-    kind: str
+    own: Ids  # (n,) integer ids of queries that are in the index; -1 for others
+    kind: str  # "held out" or "given"
 
     def __len__(self) -> int:
         return len(self.vectors)
 
     def __getitem__(self, some: slice | NDArray[Any]) -> TuningQueries:
-        """Some of them."""
+        """Return some of the queries."""
         return replace(self, vectors=self.vectors[some], own=self.own[some])
 
     @classmethod
     def given(cls, queries: Any, truth: Any, most: int, seed: int) -> tuple[TuningQueries, Any]:
-        """Queries of a user with their exact answers, if they are known; or some of them."""
+        """Return at most `most` queries of the user, and their ground truth if it is given."""
         vectors = as_vectors(queries, "queries")
         some = np.sort(np.random.default_rng(seed).permutation(len(vectors))[:most])
         if truth is not None:
@@ -61,18 +62,18 @@ class TuningQueries:
 
     @classmethod
     def held_out(cls, sample: Sample) -> TuningQueries:
-        """Vectors of the index, by their places; they do not count as answers to themselves."""
+        """Return vectors of the index as queries, numbered by row; a query is not a result of itself."""
         return cls(
             np.array(sample.read(slice(None))), sample.numbers_of(slice(None)).astype(np.int64), "held out"
         )
 
     def renumbered(self, numbers: Ids) -> TuningQueries:
-        """With numbers instead of places."""
+        """Return the queries with integer ids instead of row numbers."""
         return replace(self, own=numbers_at(numbers, self.own))
 
 
-def in_order(query: Places, scores: Float32Array) -> Ids:
-    """Integers that rise with queries, and as scores fall within them: one fast sort, not two slow ones."""
+def sort_keys(query: Places, scores: Float32Array) -> Ids:
+    """Return integer sort keys, by query, then by descending score: one fast sort instead of two slow ones."""
     bits = (scores + np.float32(0.0)).view(np.int32).astype(np.int64)
     rising = np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
     keys: Ids = query.astype(np.int64) * (1 << 33) - rising
@@ -80,59 +81,62 @@ def in_order(query: Places, scores: Float32Array) -> Ids:
 
 
 def rows_apart(n: int, seed: int) -> Places:
-    """Rows of a sample that lists are not trained on: what they were trained on is found more easily."""
+    """Return rows of a sample that are held out as queries: training rows are easier to find."""
     return np.sort(np.random.default_rng([seed, 1]).permutation(n)[: queries_for(n)])
 
 
 def queries_for(n: int) -> int:
-    """How many to measure n vectors by; none where all of them are judged anyway."""
-    return 0 if n <= FEW else min(QUERIES, max(LEAST_QUERIES, n // ROWS_A_QUERY))
+    """Return the number of held-out queries for n vectors; 0 if all vectors are reranked anyway."""
+    return 0 if n <= FEW else min(QUERIES, max(LEAST_QUERIES, n // ROWS_PER_QUERY))
 
 
 def numbers_at(numbers: Ids, places: Ids) -> Ids:
-    """The numbers of vectors by their places, -1 for -1."""
+    """Return the integer ids of rows, -1 for -1."""
     return np.where(places < 0, -1, numbers[places])
 
 
 @dataclass(frozen=True)
 class Truth:
-    """The best rows of queries, best first, -1 where there are fewer; and how many are better than each."""
+    """Ground truth: the best rows of queries, best first, and their ranks."""
 
-    ids: Ids  # (n, t)
-    ranks: Places  # (n, t)
+    ids: Ids  # (n, t)  -1 where there are fewer rows
+    ranks: Places  # (n, t)  number of better rows; ties share a rank
 
     def __getitem__(self, some: slice | NDArray[Any]) -> Truth:
-        """Of some queries."""
+        """Return the ground truth of some queries."""
         return Truth(self.ids[some], self.ranks[some])
 
     @classmethod
     def of(cls, ids: Ids) -> Truth:
-        """No two alike."""
+        """Return the ground truth of (n, t) ids without ties."""
         return cls(ids, np.broadcast_to(np.arange(ids.shape[1]), ids.shape))
 
     def renumbered(self, numbers: Ids) -> Truth:
-        """With numbers instead of places."""
+        """Return the ground truth with integer ids instead of row numbers."""
         return replace(self, ids=numbers_at(numbers, self.ids))
 
     def clear(self) -> NDArray[np.bool_]:
-        """(n,) whose answers end before rows that all score alike: any of more than are known would be one."""
-        ended: NDArray[np.bool_] = self.ranks[:, -1] >= self.ranks.shape[1] // 3
-        return ended
+        """Return (n,) whether the ground truth of a query does not end in a long tie.
+
+        Such a tie may go on beyond the ground truth, and any of its rows would be correct.
+        """
+        untied: NDArray[np.bool_] = self.ranks[:, -1] >= self.ranks.shape[1] // 3
+        return untied
 
     def ranks_of(self, ids: Ids) -> Places:
-        """(n, c) of ids; a large one for those that are not among the best."""
+        """Return the (n, c) ranks of ids; a very large rank for ids outside the ground truth."""
         order = np.argsort(self.ids, axis=1)
         found = np.full(ids.shape, np.iinfo(np.int32).max)
-        for row, (asked, mine, by_id) in enumerate(zip(ids, self.ids, order, strict=True)):
-            place = np.searchsorted(mine, asked, sorter=by_id)
-            place[place == len(mine)] = 0
-            hit = (mine[by_id[place]] == asked) & (asked >= 0)
+        for row, (candidates, true_ids, by_id) in enumerate(zip(ids, self.ids, order, strict=True)):
+            place = np.searchsorted(true_ids, candidates, sorter=by_id)
+            place[place == len(true_ids)] = 0
+            hit = (true_ids[by_id[place]] == candidates) & (candidates >= 0)
             found[row, hit] = self.ranks[row, by_id[place[hit]]]
         return found
 
 
 class FoundRows(NamedTuple):
-    """Rows that may be exact answers: the query, the score and the number of each."""
+    """Rows that may belong to the ground truth: the query, the score and the integer id of each."""
 
     query: Places
     scores: Float32Array
@@ -140,39 +144,42 @@ class FoundRows(NamedTuple):
 
 
 class ExactAnswers:
-    """The best rows for some queries among all that it is shown, batch by batch."""
+    """Collects the best rows of some queries among all rows, batch by batch."""
 
     def __init__(self, trained: Trained, queries: TuningQueries) -> None:
         self.trained, self.queries = trained, queries
         self.asked = self._around(prepare_queries(trained, queries.vectors).rows)
-        self.least = np.full((len(self.asked), 1), -np.inf, np.float32)  # what a row must exceed
-        # Of every row that may be among the best: its query, its score and its number.
+        self.least = np.full((len(self.asked), 1), -np.inf, np.float32)  # least score of a new row
+        # Query, score and integer id of every row that may be among the best.
         self._query = np.empty(0, np.intp)
         self._scores = np.empty(0, np.float32)
         self._numbers = np.empty(0, np.int64)
 
     def _around(self, rows: Float32Array) -> Float32Array:
-        """Around the middle, where the metric is a distance: far from the origin products lose it."""
-        return rows - self.trained.partition.middle if self.trained.euclidean else rows
+        """Return rows minus the mean of the centroids if the metric is a distance.
+
+        Far from the origin, inner products would lose the precision of distances.
+        """
+        return rows - self.trained.partition.mean_centroid if self.trained.euclidean else rows
 
     def observe(self, vectors: FloatArray, first: int) -> None:
-        """Compare vectors as they were given, numbered from `first` on."""
+        """Compare vectors, as they were given, with all queries; rows are numbered from `first` on."""
         self.observe_rows(self.trained.working(vectors, first), first)
 
     def observe_rows(self, rows: Float32Array, first: int) -> None:
-        """Compare vectors in working units, numbered from `first` on."""
+        """Compare rows in working units with all queries; rows are numbered from `first` on."""
         for part in slices(len(rows), ROWS_TOGETHER):
             self.compare(rows[part], np.arange(first + part.start, first + part.stop))
 
     def compare(self, rows: Float32Array, numbers: Ids) -> None:
-        """Some rows in working units, ascending by number."""
+        """Compare rows in working units, with ascending integer ids, with all queries."""
         rows = self._around(rows)
         scores = self.asked @ rows.T
         if self.trained.euclidean:
             scores -= 0.5 * np.einsum("ij,ij->i", rows, rows)
         self._refuse_own(scores, numbers)
         first = len(self._query) == 0
-        if first:  # all are better than nothing
+        if first:  # there is no least score yet
             keep = min(TRUE_ROWS, len(rows))
             columns = np.argpartition(-scores, keep - 1, axis=1)[:, :keep].ravel()
             queries = np.repeat(np.arange(len(scores)), keep)
@@ -185,15 +192,15 @@ class ExactAnswers:
             self._settle()
 
     def _refuse_own(self, scores: Float32Array, numbers: Ids) -> None:
-        """A query is no answer to itself."""
+        """Set the score of a query with itself to -inf."""
         place = np.searchsorted(numbers, self.queries.own)
         place[place == len(numbers)] = 0
-        asked = np.flatnonzero(numbers[place] == self.queries.own)
-        scores[asked, place[asked]] = -np.inf
+        found = np.flatnonzero(numbers[place] == self.queries.own)
+        scores[found, place[found]] = -np.inf
 
     def _settle(self) -> None:
-        """Leave the best of every query, in order."""
-        order = np.argsort(in_order(self._query, self._scores), kind="stable")
+        """Sort the rows of every query and drop all but the best."""
+        order = np.argsort(sort_keys(self._query, self._scores), kind="stable")
         query = self._query[order]
         best = np.arange(len(query)) - np.searchsorted(query, query) < TRUE_ROWS
         order = order[best]
@@ -203,23 +210,23 @@ class ExactAnswers:
         self.least[full, 0] = self._scores[last][full[self._query[last]]]
 
     def found(self) -> FoundRows:
-        """The best rows of every query so far."""
+        """Return the best rows of every query so far."""
         self._settle()
         return FoundRows(self._query, self._scores, self._numbers)
 
     @classmethod
     def merged(cls, trained: Trained, queries: TuningQueries, found: Sequence[FoundRows]) -> ExactAnswers:
-        """The best rows of what several have found."""
+        """Return the best rows of several collections of the same queries."""
         exact = cls(trained, queries)
         query, scores, numbers = (np.concatenate(column) for column in zip(*found, strict=True))
-        # Which of equal rows comes first does not depend on which were found first.
+        # Sorted by integer id, so that the order of ties does not depend on the order of collections.
         order = np.argsort(numbers, kind="stable")
         exact._query, exact._scores, exact._numbers = query[order], scores[order], numbers[order]
         exact._settle()
         return exact
 
     def truth(self) -> Truth:
-        """The best rows of every query."""
+        """Return the ground truth of every query."""
         self._settle()
         shape = (len(self.asked), TRUE_ROWS)
         numbers, scores = np.full(shape, -1, np.int64), np.full(shape, -np.inf)
@@ -227,7 +234,7 @@ class ExactAnswers:
         known = self._scores > -np.inf
         cells = self._query[known], place[known]
         numbers[cells], scores[cells] = self._numbers[known], self._scores[known]
-        # Who scores as much as the one before shares its rank: either of them is an answer.
+        # A row with the same score as the one before has the same rank: either is a correct result.
         sizes = np.abs(scores)
         if self.trained.euclidean:  # half of the squared distance
             sizes = np.maximum(0.5 * np.square(self.asked, dtype=np.float64).sum(axis=1)[:, None] - scores, 0)

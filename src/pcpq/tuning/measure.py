@@ -1,7 +1,7 @@
-"""What searches find, measured: where the exact answers of some queries stand among candidates.
+"""Measurement of recall: the positions of the ground truth of some queries among the candidates.
 
-One scan of all lists tells it for any number of probes: the code score of a row does not depend on who else is
-scanned, so the candidates of fewer lists are those of all lists without the rest.
+One scan of all lists is enough for every number of probes: the code score of a row does not depend on the other
+rows, so the candidates of fewer lists are those of all lists without the rows of the other lists.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pcpq.search.recall_curve import (
     MOST_CANDIDATES,
     RESULTS,
     RecallCurve,
-    judged_for,
+    candidates_for,
     probes_to_measure,
 )
 from pcpq.search.snapshot import Snapshot
@@ -40,32 +40,32 @@ from pcpq.tuning.ground_truth import (
 from pcpq.util.batches import slices
 from pcpq.util.threads import available_threads, map_threads
 
-# Queries measured at once: all of them would hold as much memory as a small index.
+# Queries measured at once: all of them together would need as much memory as a small index.
 QUERIES_TOGETHER = 64
-KEPT_NOTHING = "an index that keeps no vectors does not know exact answers: give tune queries and their truth"
+KEPT_NOTHING = "an index that keeps no vectors has no ground truth: give tune queries and their truth"
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """The best rows of all lists of one part by their codes."""
+    """The best rows of all lists of one part, by their codes."""
 
     ids: Ids  # (n, c)
-    scores: NDArray[np.float64]  # (n, c) as judged, -inf for those that do not count
-    scanned: Places  # (n, c) place in the order of the scan
-    lists: Places  # (n, c) place of the row's list in the order of probing
+    scores: NDArray[np.float64]  # (n, c) after reranking; -inf for the query itself
+    scanned: Places  # (n, c) position by code score
+    lists: Places  # (n, c) position of the row's list in the order of probing
 
     @classmethod
     def of(
-        cls, part: Part, queries: TuningQueries, asked: Float32Array, order: Places, threads: int
+        cls, part: Part, queries: TuningQueries, query_rows: Float32Array, order: Places, threads: int
     ) -> Candidates:
-        """By a search of everything."""
+        """Search all lists of a part for queries in working units; `order` is from `probing_order`."""
         segment, count = part.segment, min(MOST_CANDIDATES, part.count)
-        shape = (len(asked), count)
+        shape = (len(query_rows), count)
         scores, scanned, ids = np.empty(shape), np.empty(shape, np.int32), np.empty(shape, np.int64)
 
         def search(some: slice) -> None:
             native(
-                asked[some],
+                query_rows[some],
                 order.shape[1],
                 count,
                 ids[some],
@@ -76,23 +76,23 @@ class Candidates:
             )
 
         native = segment.searcher.search
-        map_threads(search, slices(len(asked), -(-len(asked) // threads)), threads)
-        # A query itself is no candidate: it goes to the end, in both orders.
+        map_threads(search, slices(len(query_rows), -(-len(query_rows) // threads)), threads)
+        # A query is not a candidate of itself: it goes to the end of both orders.
         own = ids == queries.own[:, None]
         scores[own], scanned[own] = -np.inf, np.iinfo(np.int32).min + 1
         rows = rows_of(segment, ids.ravel())
-        # As the scan does: of equal scores the lower row comes first.
+        # As in the scan, the lower row comes first among equal scores.
         keys = (scanned.astype(np.int64) << 32) - rows.reshape(shape)
         places = np.empty(shape, np.intp)
         np.put_along_axis(places, np.argsort(-keys, axis=1), np.arange(count)[None], axis=1)
-        homes = np.searchsorted(segment.blocks.rows, rows, side="right") - 1
-        lists = np.take_along_axis(order, homes.reshape(shape), axis=1)
+        row_lists = np.searchsorted(segment.blocks.rows, rows, side="right") - 1
+        lists = np.take_along_axis(order, row_lists.reshape(shape), axis=1)
         lists[own] = order.shape[1]
         return cls(ids, scores, places, lists)
 
 
 def rows_of(segment: Segment, ids: Ids) -> Places:
-    """The rows of many ids that are there; where ids nearly count up from 0, without a search for each."""
+    """Return the rows of many ids, which all exist; if ids are nearly consecutive, by a direct table."""
     if int(segment.ids.max()) > 4 * len(segment):
         return segment.find(ids)
     rows = np.empty(int(segment.ids.max()) + 1, np.intp)
@@ -103,7 +103,7 @@ def rows_of(segment: Segment, ids: Ids) -> Places:
 def measure(
     snapshot: Snapshot, queries: TuningQueries, truth: Truth, threads: int | None = None
 ) -> RecallCurve:
-    """Recall by results, probes and candidates, of queries whose exact answers are known."""
+    """Measure recall by number of results, probes and candidates, for queries with known ground truth."""
     clear = truth.clear()
     if clear.any():
         queries, truth = queries[clear], truth[clear]
@@ -113,7 +113,7 @@ def measure(
     hits, squares = np.zeros((2, len(results), len(probes), len(CANDIDATES)))
     rows = np.zeros(len(probes))
     for some in slices(len(queries), QUERIES_TOGETHER):
-        found = look_for(snapshot, queries[some], truth[some], results, probes, available_threads(threads))
+        found = recall_sums(snapshot, queries[some], truth[some], results, probes, available_threads(threads))
         hits, squares, rows = hits + found.hits, squares + found.squares, rows + found.rows
     n = len(queries)
     means = hits / n
@@ -121,57 +121,70 @@ def measure(
     return RecallCurve(results, probes, CANDIDATES, tuple((rows / n).tolist()), means, errors, n, queries.kind)
 
 
-class Looked(NamedTuple):
-    """Sums over some queries."""
+class RecallSums(NamedTuple):
+    """Sums over some queries, from which the recall curve is computed."""
 
-    hits: NDArray[np.float64]  # (results, probes, candidates) of recalls
-    squares: NDArray[np.float64]  # the same, of their squares
-    rows: NDArray[np.float64]  # (probes,) of rows scanned
+    hits: NDArray[np.float64]  # (results, probes, candidates) sums of recalls
+    squares: NDArray[np.float64]  # (results, probes, candidates) sums of squared recalls
+    rows: NDArray[np.float64]  # (probes,) sums of rows scanned
 
 
-def look_for(
+def recall_sums(
     snapshot: Snapshot,
     queries: TuningQueries,
     truth: Truth,
     results: tuple[int, ...],
     probes: tuple[int, ...],
     threads: int,
-) -> Looked:
-    """What some queries find of their exact answers."""
-    asked = prepare_queries(snapshot.trained, queries.vectors).rows
-    order = probing_order(snapshot.trained, asked)
-    parts = [Candidates.of(part, queries, asked, order, threads) for part in snapshot.parts if part.count]
+) -> RecallSums:
+    """Return the recall sums of some queries, given their ground truth."""
+    query_rows = prepare_queries(snapshot.trained, queries.vectors).rows
+    order = probing_order(snapshot.trained, query_rows)
+    parts = [Candidates.of(part, queries, query_rows, order, threads) for part in snapshot.parts if part.count]
     starts = np.cumsum([0, *(part.ids.shape[1] for part in parts)])[:-1]
-    judged = np.argsort(-np.concatenate([part.scores for part in parts], axis=1), axis=1, kind="stable")
+    by_score = np.argsort(-np.concatenate([part.scores for part in parts], axis=1), axis=1, kind="stable")
 
-    def as_judged(columns: list[NDArray[Any]]) -> NDArray[Any]:
-        return np.take_along_axis(np.concatenate(columns, axis=1), judged, axis=1)
+    def reranked(columns: list[NDArray[Any]]) -> NDArray[Any]:
+        return np.take_along_axis(np.concatenate(columns, axis=1), by_score, axis=1)
 
-    ranks = truth.ranks_of(as_judged([part.ids for part in parts]))
-    scanned = as_judged([part.scanned + start for part, start in zip(parts, starts, strict=True)])
-    lists = as_judged([part.lists for part in parts])
-    counts = np.array([[judged_for(k, each) for each in CANDIDATES] for k in results])
+    ranks = truth.ranks_of(reranked([part.ids for part in parts]))
+    scanned = reranked([part.scanned + start for part, start in zip(parts, starts, strict=True)])
+    lists = reranked([part.lists for part in parts])
+    counts = np.array([[candidates_for(k, each) for each in CANDIDATES] for k in results])
     hits, squares = np.empty((2, len(results), len(probes), len(CANDIDATES)))
-    arrays = (scanned, lists, ranks, starts, np.array(results), np.array(probes), counts)
-    native: Any = _core.sum_recalls
-    native(*(np.ascontiguousarray(array, np.int32) for array in arrays), hits, squares)
-    return Looked(hits, squares, rows_by_probes(snapshot, order, probes))
+    _core.sum_recalls(
+        scanned=as_int32(scanned),
+        lists=as_int32(lists),
+        ranks=as_int32(ranks),
+        parts=as_int32(starts),
+        results=as_int32(results),
+        probes=as_int32(probes),
+        reranks=as_int32(counts),
+        out_hits=hits,
+        out_squares=squares,
+    )
+    return RecallSums(hits, squares, rows_by_probes(snapshot, order, probes))
+
+
+def as_int32(values: Any) -> NDArray[np.int32]:
+    """Return values as contiguous int32, as native code takes them."""
+    return np.ascontiguousarray(values, np.int32)
 
 
 def measure_index(snapshot: Snapshot, queries: Any, truth: Any, seed: int, threads: int | None) -> RecallCurve:
-    """By queries and their exact answers, if they are given."""
+    """Measure the recall of an index by given queries and ground truth, or by its own vectors."""
     if queries is None and truth is not None:
         raise ValueError("truth is given without its queries")
     if queries is None:
-        asked = stored_queries(snapshot, np.random.default_rng(seed))
+        tuning_queries = stored_queries(snapshot, np.random.default_rng(seed))
     else:
-        asked, truth = TuningQueries.given(queries, truth, GIVEN_QUERIES, seed)
-    answers = stored_answers(snapshot, asked) if truth is None else given_answers(snapshot, truth)
-    return measure(snapshot, asked, answers, threads)
+        tuning_queries, truth = TuningQueries.given(queries, truth, GIVEN_QUERIES, seed)
+    ground_truth = stored_answers(snapshot, tuning_queries) if truth is None else given_answers(snapshot, truth)
+    return measure(snapshot, tuning_queries, ground_truth, threads)
 
 
 def stored_queries(snapshot: Snapshot, generator: np.random.Generator) -> TuningQueries:
-    """Some vectors of an index."""
+    """Return some stored vectors of an index as queries."""
     if snapshot.trained.keep is None:
         raise ValueError(KEPT_NOTHING)
     shares = np.array([part.count for part in snapshot.parts]) / len(snapshot)
@@ -185,7 +198,7 @@ def stored_queries(snapshot: Snapshot, generator: np.random.Generator) -> Tuning
 
 
 def stored_answers(snapshot: Snapshot, queries: TuningQueries) -> Truth:
-    """Exact answers among the vectors that an index keeps."""
+    """Return the ground truth of queries among the vectors that an index keeps."""
     if snapshot.trained.keep is None:
         raise ValueError(KEPT_NOTHING)
     exact = ExactAnswers(snapshot.trained, queries)
@@ -198,21 +211,21 @@ def stored_answers(snapshot: Snapshot, queries: TuningQueries) -> Truth:
 
 
 def given_answers(snapshot: Snapshot, truth: NDArray[Any]) -> Truth:
-    """Answers that the user knows, (n, k) ids."""
-    if not snapshot.of_words:
+    """Return the ground truth of (n, k) ids that the user gave."""
+    if not snapshot.has_string_ids:
         return Truth.of(integer_ids(truth).astype(np.int64))
     found = np.full(truth.size, -1, np.int64)
-    words = truth.ravel()
-    known = np.flatnonzero(words != None)  # noqa: E711  (where there were fewer)
-    for part, rows in zip(snapshot.parts, snapshot.find(words[known].tolist()), strict=True):
+    strings = truth.ravel()
+    known = np.flatnonzero(strings != None)  # noqa: E711  (None where there are fewer)
+    for part, rows in zip(snapshot.parts, snapshot.find(strings[known].tolist()), strict=True):
         found[known[rows >= 0]] = part.segment.ids[rows[rows >= 0]]
     return Truth.of(found.reshape(truth.shape))
 
 
-def probing_order(trained: Trained, asked: Float32Array) -> Places:
-    """(n, L) the place of every list in the order in which a query probes them, as native code ranks them."""
+def probing_order(trained: Trained, query_rows: Float32Array) -> Places:
+    """Return the (n, L) position of every list in the order in which a query probes them, as in native code."""
     partition, coarse = trained.partition, trained.coarse
-    rows = asked - coarse.middle if trained.euclidean else asked
+    rows = query_rows - coarse.middle if trained.euclidean else query_rows
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     ranks = coarse.products(rows) + partition.offsets + lengths * partition.spreads
     places = np.empty(ranks.shape, np.intp)
@@ -221,9 +234,9 @@ def probing_order(trained: Trained, asked: Float32Array) -> Places:
 
 
 def rows_by_probes(snapshot: Snapshot, places: Places, probes: tuple[int, ...]) -> NDArray[np.float64]:
-    """Rows in the first so many lists of a query, summed over queries."""
+    """Return the rows scanned with each number of probes, summed over queries."""
     sizes = sum(np.diff(part.segment.blocks.rows) for part in snapshot.parts)
-    in_order = np.empty(places.shape)
-    np.put_along_axis(in_order, places, np.broadcast_to(sizes, places.shape).astype(np.float64), axis=1)
-    sums: NDArray[np.float64] = np.cumsum(in_order.sum(axis=0))[np.array(probes) - 1]
+    ordered_sizes = np.empty(places.shape)
+    np.put_along_axis(ordered_sizes, places, np.broadcast_to(sizes, places.shape).astype(np.float64), axis=1)
+    sums: NDArray[np.float64] = np.cumsum(ordered_sizes.sum(axis=0))[np.array(probes) - 1]
     return sums

@@ -1,1 +1,1 @@
-"""Helpers that know nothing of vectors: lazy attributes, threads, batches, durable files, progress."""
+"""General helpers, independent of vectors: lazy attributes, threads, batches, durable files, progress."""

@@ -1,4 +1,4 @@
-"""Files that are written as a whole or not at all, and that a power loss does not take away."""
+"""Atomic and durable writes: a file is written completely or not at all, and survives a power loss."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from pcpq.util.system import (
 
 
 def write_new(path: Path, chunks: Iterable[Any]) -> None:
-    """Write a file that is not there yet and wait until the disk has it; on failure nothing is left of it."""
+    """Write a file that must not exist yet and sync it to disk; remove it if writing fails."""
     process = os.getpid()
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | PLAIN, 0o666)
     try:
         being_written.add(descriptor)
         try:
             for chunk in chunks:
-                left = memoryview(chunk)
-                while left.nbytes:
+                remaining = memoryview(chunk)
+                while remaining.nbytes:
                     if os.getpid() != process:
                         raise OSError(f"{path} is being written by the process that this one was forked from")
-                    left = left[os.write(descriptor, left) :]
+                    remaining = remaining[os.write(descriptor, remaining) :]
             os.fsync(descriptor)
         finally:
-            if descriptor in being_written:  # not in a forked process
+            if descriptor in being_written:  # empty in a forked process
                 being_written.discard(descriptor)
                 os.close(descriptor)
     except BaseException:
@@ -41,29 +41,31 @@ def write_new(path: Path, chunks: Iterable[Any]) -> None:
         raise
 
 
-# Descriptors. A process that a signal handler forks closes them: its parent writes, not it.
+# Descriptors of files that are being written. A process forked by a signal handler closes its copies,
+# because only the parent continues to write.
 being_written: set[int] = set()
 
 
-def _leave_writing_to_parent() -> None:
+def _close_descriptors_in_child() -> None:
     while being_written:
         os.close(being_written.pop())
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_writing_to_parent)
+    os.register_at_fork(after_in_child=_close_descriptors_in_child)
 
 
 def replace_file(path: Path, new: Path) -> None:
-    """Put a file that is on disk in another's place."""
+    """Replace the file at `path` by the file `new`, which is already on disk."""
     patiently(lambda: os.replace(new, path))
 
 
 @contextlib.contextmanager
 def replaced(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that takes its name when all is well; if not, whatever had the name still has it.
+    """Open a file for writing that replaces `path` atomically when the block ends without an error.
 
-    Where a link leads, there it is written; devices and pipes are written to as they are.
+    After an error the previous file is unchanged. Symbolic links are followed; devices and pipes are written to
+    directly.
     """
     path = path.resolve()
     if path.exists() and not path.is_file():
@@ -90,17 +92,17 @@ def replaced(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Put a file in its place as a whole or not at all, whatever was there before."""
+    """Write a file atomically, replacing an existing one."""
     with replaced(path) as file:
         file.write(content)
 
 
 @contextlib.contextmanager
 def directory_sync(path: Path) -> Iterator[Callable[[], None]]:
-    """A function that waits until the disk knows which files are in a directory.
+    """Yield a function that syncs the entries of a directory to disk.
 
-    The directory is opened now, so that a lack of descriptors shows before anything depends on the function.
-    Windows, and some file systems, have no such thing: there it does nothing.
+    The directory is opened at once, so that a lack of file descriptors raises an error before any file depends
+    on the function. On Windows and on file systems that cannot sync directories, the function does nothing.
     """
     if sys.platform == "win32":
         yield lambda: None
@@ -121,45 +123,45 @@ def directory_sync(path: Path) -> Iterator[Callable[[], None]]:
 
 
 def sync_directory(path: Path) -> None:
-    """Wait until the disk knows which files are in a directory."""
+    """Sync the entries of a directory to disk."""
     with directory_sync(path) as sync:
         sync()
 
 
 def make_directory(path: Path) -> bool:
-    """Make a directory, and those above it that are missing, so that a power loss does not take them away.
+    """Create a directory and its missing parents durably.
 
-    Returns whether it was not there before.
+    Returns whether this call created the directory.
     """
     path = path.resolve()
-    missing = [one for one in (path, *path.parents) if not one.is_dir()]
-    made = False
-    for one in reversed(missing):
+    missing = [folder for folder in (path, *path.parents) if not folder.is_dir()]
+    created = False
+    for folder in reversed(missing):
         try:
-            os.mkdir(one)
-            made = one == path
+            os.mkdir(folder)
+            created = folder == path
         except FileExistsError:
-            if not one.is_dir():
+            if not folder.is_dir():
                 raise
     try:
-        # The directory itself may have been made by a process that was killed before it could sync.
-        for one in missing or [path]:
-            with contextlib.suppress(PermissionError):  # not ours to read, so another's to care for
-                sync_directory(one.parent)
+        # Another process may have created the directory and been killed before it synced the parent.
+        for folder in missing or [path]:
+            with contextlib.suppress(PermissionError):  # a parent that belongs to another user
+                sync_directory(folder.parent)
     except BaseException:
-        if made:
+        if created:
             remove_empty_directory(path)
         raise
-    return made
+    return created
 
 
 def remove_empty_directory(path: Path) -> None:
-    """Remove a directory unless there is something in it."""
+    """Remove a directory if it is empty."""
     with contextlib.suppress(OSError):
         os.rmdir(path)
 
 
 def remove_if_there(path: Path) -> None:
-    """Remove a file that is not needed; if that fails, the next writer tries again."""
+    """Remove a file that is no longer needed; errors are ignored, because the next writer tries again."""
     with contextlib.suppress(OSError):
         os.unlink(path)

@@ -1,4 +1,4 @@
-"""Properties that are made when they are first wanted."""
+"""Attributes that are computed at first use."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Generic, TypeVar
 Value = TypeVar("Value")
 
 
-class once(Generic[Value]):
-    """As functools.cached_property, without the lock that it has before Python 3.12.
+class lazy(Generic[Value]):
+    """A cached property, as functools.cached_property, without the lock that Python has before version 3.12.
 
-    One lock for all objects of a class: searches would wait for each other, and for ever in a forked process.
-    Two threads may make the same value; all get the first.
+    That lock is shared by all objects of a class: searches would wait for each other, and forever in a forked
+    process. Two threads may compute the same value; both get the value that was stored first.
     """
 
     def __init__(self, make: Callable[[Any], Value]) -> None:

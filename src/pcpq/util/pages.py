@@ -1,4 +1,4 @@
-"""Arrays in pages of their own: they take memory when they are written, and move without being there twice."""
+"""Arrays in anonymous memory maps: pages are allocated when written, and released while rows are moved."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from numpy.typing import DTypeLike, NDArray
 
 from pcpq.util.batches import slices
 
-# Moved or given away at once.
+# Bytes that are moved or released in one step.
 PIECE_BYTES = 1 << 22
-# Memory of this process alone, where the system asks.
+# A mapping that is private to this process, on systems that have such a flag.
 PRIVATE = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
 
 
 class Pages:
-    """An array that is not there until it is written."""
+    """An array whose memory is allocated page by page when it is written."""
 
     def __init__(self, shape: tuple[int, ...], dtype: DTypeLike) -> None:
         count = prod(shape)
         self._memory = mmap.mmap(-1, max(1, count * np.dtype(dtype).itemsize), **PRIVATE)
         self.array: NDArray[Any] = np.frombuffer(self._memory, dtype, count).reshape(shape)
-        self._given_back = 0
+        self._released = 0
 
     def pieces(self, count: int) -> list[slice]:
-        """The first rows, some megabytes at a time."""
+        """Return slices of PIECE_BYTES each that cover the first `count` rows."""
         return slices(count, max(1, PIECE_BYTES // max(1, self.array[:1].nbytes)))
 
-    def give_back(self, rows: int) -> None:
-        """The memory of the first rows; they are zero from now on."""
+    def release(self, rows: int) -> None:
+        """Release the memory of the first rows, which are zero afterwards."""
         end = rows * self.array[:1].nbytes // mmap.PAGESIZE * mmap.PAGESIZE
-        if end > self._given_back and hasattr(self._memory, "madvise"):
-            self._memory.madvise(mmap.MADV_DONTNEED, self._given_back, end - self._given_back)
-            self._given_back = end
+        if end > self._released and hasattr(self._memory, "madvise"):
+            self._memory.madvise(mmap.MADV_DONTNEED, self._released, end - self._released)
+            self._released = end
 
     def moved(self, rows: int, room: int) -> Pages:
-        """The first rows in an array with room for more; they are never there twice."""
-        roomy = Pages((room, *self.array.shape[1:]), self.array.dtype)
+        """Return a larger array with the first rows, whose memory is released here as they are copied."""
+        larger = Pages((room, *self.array.shape[1:]), self.array.dtype)
         for piece in self.pieces(rows):
-            roomy.array[piece] = self.array[piece]
-            self.give_back(piece.stop)
-        return roomy
+            larger.array[piece] = self.array[piece]
+            self.release(piece.stop)
+        return larger

@@ -1,4 +1,4 @@
-"""A bar with rate and time left, on a terminal; silence where nobody looks."""
+"""Progress bars with rate and remaining time on a terminal; no output elsewhere."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-# Seconds between two drawings of a line.
+# Seconds between two updates of a line.
 PAUSE = 0.1
-# What the line that is drawn without rich takes at most.
+# Largest width of the line that is drawn without rich, in characters.
 WIDTH = 79
 BLOCKS = 14
 
 
 class Progress:
-    """What long work tells of itself. This one keeps it to itself."""
+    """The interface of progress displays, and the display that prints nothing."""
 
     def say(self, what: str) -> None:
-        """Name what is going on now."""
+        """Set the name of the current step."""
 
     def advance(self, amount: float) -> None:
-        """So much more is done, in units of the total. Any thread may say so."""
+        """Add `amount` to the work done, in units of the total. Safe to call from any thread."""
 
     def reach(self, done: float, total: float | None) -> None:
-        """So much is done, and so much there is, if anybody knows."""
+        """Set the work done, and the total if it is known."""
 
 
 class Bar(Progress):
-    """On a terminal, by rich."""
+    """A progress bar drawn by rich."""
 
     def __init__(self, total: float | None, unit: str) -> None:
         from rich import progress
@@ -45,7 +45,7 @@ class Bar(Progress):
             progress.TextColumn("left" if total is not None or unit else ""),
             console=Console(stderr=True),
             transient=True,
-            # Steps differ in length: the time left is judged by all of the last minutes.
+            # Steps differ in duration, so the remaining time is estimated from the last five minutes.
             speed_estimate_period=300,
         )
         self.task = self.display.add_task("", total=total, rate="")
@@ -58,29 +58,29 @@ class Bar(Progress):
         self.display.stop()
 
     def say(self, what: str) -> None:
-        """Name what is going on now."""
-        news = what != self.display.tasks[0].description
-        # Drawn at once: a short step would be over before the next drawing.
-        self.display.update(self.task, description=what, refresh=news)
+        """Set the name of the current step."""
+        is_new = what != self.display.tasks[0].description
+        # Refresh now, because a short step can end before the next update.
+        self.display.update(self.task, description=what, refresh=is_new)
 
     def advance(self, amount: float) -> None:
-        """So much more is done."""
+        """Add `amount` to the work done."""
         self.display.advance(self.task, amount)
 
     def reach(self, done: float, total: float | None) -> None:
-        """So much is done."""
+        """Set the work done and the total, and update the rate."""
         changes: dict[str, Any] = {"completed": done, "total": total}
         speed = self.display.tasks[0].speed
         self.display.update(self.task, **changes, rate=rate_of(speed, self.unit) if speed else "")
 
 
 class Line(Progress):
-    """On a terminal, without rich: one line that is written over and over."""
+    """A progress line drawn without rich, which is overwritten by each update."""
 
     def __init__(self, total: float | None, unit: str) -> None:
         self.total, self.unit = total, unit
         self.what, self.done, self.drawn = "", 0.0, 0.0
-        # When counting began, and where: work that nobody counts may come before.
+        # Time and amount at the start of counting; steps that are not counted may come first.
         self.start: tuple[float, float] | None = (time.monotonic(), 0.0) if total is not None else None
 
     def __enter__(self) -> Line:
@@ -91,17 +91,17 @@ class Line(Progress):
         sys.stderr.flush()
 
     def say(self, what: str) -> None:
-        """Name what is going on now."""
+        """Set the name of the current step."""
         self.what = what
         self._draw(at_once=True)
 
     def advance(self, amount: float) -> None:
-        """So much more is done."""
+        """Add `amount` to the work done."""
         self.done += amount
         self._draw()
 
     def reach(self, done: float, total: float | None) -> None:
-        """So much is done."""
+        """Set the work done and the total."""
         self.done, self.total = done, total
         if self.start is None:
             self.start = (time.monotonic(), done)
@@ -131,18 +131,18 @@ class Line(Progress):
 
 
 def rate_of(speed: float, unit: str) -> str:
-    """So many things a second, if things have a name."""
+    """Return a speed as text, such as "1,200 vectors/s"; empty if there is no unit."""
     return f"{speed:,.0f} {unit}/s" if unit else ""
 
 
 @contextmanager
 def progress_bar(total: float | None, unit: str = "") -> Iterator[Progress]:
-    """A bar on a terminal; the extra `cli` makes it a fine one.
+    """Yield a progress display: a bar on a terminal, drawn by rich if it is installed, otherwise no output.
 
     Parameters
     ----------
-    total : of the amounts that `advance` will tell; None: nobody knows yet
-    unit : what is counted, for a rate
+    total : sum of the amounts passed to `advance`; None if it is not known yet
+    unit : plural name of the counted items, used in the rate
     """
     if not sys.stderr.isatty():
         yield Progress()

@@ -1,4 +1,4 @@
-"""Threads: a pool over native calls that release the GIL."""
+"""Thread pools for native calls, which release the GIL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 def available_threads(threads: int | None) -> int:
-    """`threads`, or as many as this process has CPUs."""
+    """Return `threads`, or the number of CPUs available to this process if it is None."""
     if threads is None:
         if hasattr(os, "sched_getaffinity"):
             return len(os.sched_getaffinity(0))
@@ -24,7 +24,7 @@ def available_threads(threads: int | None) -> int:
 
 
 def map_threads(function: Callable[[Item], Result], items: Iterable[Item], threads: int | None) -> list[Result]:
-    """`[function(item) for item in items]`, on several threads, results in order."""
+    """Return `[function(item) for item in items]`, computed on several threads."""
     items = list(items)
     count = min(available_threads(threads), len(items))
     if count <= 1:
@@ -33,14 +33,14 @@ def map_threads(function: Callable[[Item], Result], items: Iterable[Item], threa
     try:
         return list(pool.map(function, items))
     finally:
-        # After an error, or Ctrl-C, only what has begun is waited for.
+        # After an error or Ctrl-C, wait only for calls that have started.
         pool.shutdown(cancel_futures=True)
 
 
 def map_ahead(
     function: Callable[[Item], Result], items: Iterable[Item], threads: int | None
 ) -> Iterator[Result]:
-    """`map(function, items)`, an item on each thread; results in order, and few of them ahead of who reads."""
+    """Yield `function(item)` for each item, in order, computed ahead on at most `threads` threads."""
     count = available_threads(threads)
     if count == 1:
         yield from map(function, items)
@@ -50,7 +50,7 @@ def map_ahead(
     try:
         for item in items:
             waiting.append(pool.submit(function, item))
-            del item  # before the next is made
+            del item  # frees its memory before the next item is made
             if len(waiting) == count:
                 yield waiting.popleft().result()
         while waiting:

@@ -1,4 +1,4 @@
-"""Checks of parameters."""
+"""Checks of parameter values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def whole_number(name: str, value: Any, least: int, most: int) -> int:
-    """`value` if it is an integer from least to most, or a ValueError that says so."""
+    """Return `value` as an int; raise a ValueError unless it is an integer from `least` to `most`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
         raise ValueError(f"{name} is {value!r}; expected a whole number from {least} to {most}")
     return int(value)

@@ -1,1 +1,1 @@
-"""The paper's experiments, and what it could not show: `pcpq paper`."""
+"""The experiments of the paper and extensions of them: `pcpq paper`."""

@@ -1,4 +1,4 @@
-"""What the paper could not show: equal bits, what each of our additions is worth, and its open suspicion."""
+"""Experiments beyond the paper: equal bits, the effect of each addition, and joint center and scale."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from pcpq.quantizers import APCPQ, APQ, PCPQ, PQ, QAPCPQ, QPCPQ, Quantizer
 
 CODEBOOKS = ("per_list", "shared")
 CODES_ALONE: dict[str, Any] = {"gain": False, "bias": False}
-# A list learns centers by heart that has fewer rows than twice as many.
+# A list with fewer rows per codeword would overfit its codebook.
 ROWS_A_CENTER = 2
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The paper's parameters for a set of vectors: 4 or 8 bits."""
+    """Parameters of the paper for a set of vectors, with 4 or 8 bits."""
 
     n_sections: int
     n_centers: int
     n_scales: int
 
     def parameters(self, kind: type[Quantizer]) -> dict[str, Any]:
-        """Of a quantizer; scales where it has them."""
+        """Return the parameters of a class of quantizers, with n_scales if it has quantized scales."""
         scales = {"n_scales": self.n_scales} if kind in (QPCPQ, QAPCPQ) else {}
         return {"n_sections": self.n_sections, "n_centers": self.n_centers, **scales}
 
     @property
     def scaled_bits(self) -> int:
-        """Bits of a code with a scale a section."""
+        """Bits of a code with one scale per section."""
         return self.n_sections * ((self.n_centers - 1).bit_length() + (self.n_scales - 1).bit_length())
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One row of a table, to be measured."""
+    """Definition of one row of a table: quantizer, codebooks and rotation."""
 
     about: dict[str, str]
     quantizer: Quantizer
@@ -45,19 +45,19 @@ class Entry:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The same for entries that are measured alike."""
+        """Key that is equal for entries with the same measurement."""
         return repr(self.quantizer), self.codebooks, str(self.rotation)
 
 
 def six_methods(setting: Setting) -> Iterator[Entry]:
-    """The paper's, to the letter."""
+    """Yield the six methods exactly as the paper describes them."""
     for kind in (PQ, QPCPQ, PCPQ, APQ, QAPCPQ, APCPQ):
         quantizer = kind(paper=True, **setting.parameters(kind))
         yield Entry({"method": kind.__name__}, quantizer, "per_list")
 
 
 def equal_bits(setting: Setting, rows_a_list: float) -> Iterator[Entry]:
-    """Codes with scales, and codes without that have as many bits: more centers, or more sections."""
+    """Yield codes with scales, and codes without scales of equal size: more codewords or more sections."""
     bits, center_bits = setting.scaled_bits, (setting.n_centers - 1).bit_length()
     more_sections = round(bits / center_bits)
     many = setting.n_centers * setting.n_scales
@@ -81,7 +81,7 @@ def equal_bits(setting: Setting, rows_a_list: float) -> Iterator[Entry]:
 
 
 def ablation(setting: Setting) -> Iterator[Entry]:
-    """Ours, one addition after the other."""
+    """Yield each method with our additions, one after the other."""
     by_loss = {"paper": True, "assignment": "loss"}
     alone_by_section = {**CODES_ALONE, "encoding": "section"}
     ladder: dict[type[Quantizer], list[tuple[str, dict[str, Any]]]] = {
@@ -118,7 +118,7 @@ def ablation(setting: Setting) -> Iterator[Entry]:
 
 
 def joint(setting: Setting) -> Iterator[Entry]:
-    """Does solving center and scale together help the anisotropic methods? What does the threshold do?"""
+    """Yield anisotropic methods with codeword and scale solved jointly or in turns, and several thresholds."""
     for exact in (PCPQ, QPCPQ):
         yield Entry(
             {"label": f"{exact.__name__}, the paper"},
@@ -136,7 +136,8 @@ def joint(setting: Setting) -> Iterator[Entry]:
         options = {**CODES_ALONE, "encoding": "section", "threshold": threshold}
         label = f"APCPQ, by loss, together, threshold {threshold} of a section's length"
         yield Entry({"label": label}, APCPQ(**setting.parameters(APCPQ), **options), "per_list")
-    # The paper's text: a share of the whole vector's length, of which a section has about 1 / sqrt(m).
+    # In the paper's text, the threshold is relative to the norm of the whole vector; a section has about
+    # 1 / sqrt(m) of it.
     whole = 0.2 * math.sqrt(setting.n_sections)
     for anisotropic in (APQ, QAPCPQ, APCPQ):
         literal = anisotropic(paper=True, threshold=whole, **setting.parameters(anisotropic))

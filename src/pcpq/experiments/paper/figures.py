@@ -1,4 +1,4 @@
-"""The paper's figures that need results, and ours beside them: errors, recall, probes, additions, equal bits.
+"""Figures of results, of the paper and of its extensions: errors, recall, probes, ablation, equal bits.
 
 Needs matplotlib. One result is one data set at 4 or 8 bits.
 """
@@ -39,14 +39,14 @@ Numbers = Sequence[float] | Float64Array
 
 @dataclass(frozen=True)
 class Look:
-    """How a method is drawn."""
+    """Color, line and marker of a method."""
 
     colour: str
     line: Any
     marker: str
 
 
-# Solid lines are isotropic, broken ones anisotropic.
+# Solid lines are isotropic methods, dashed lines anisotropic ones.
 LOOKS = {
     "PQ": Look(VERMILLION, "-", "o"),
     "QPCPQ": Look(BLUE, "-", "s"),
@@ -60,37 +60,37 @@ CODEBOOKS = {"per_list": "codebooks for each list", "shared": "one codebook for 
 
 
 def draw_all(results: Sequence[Result], folder: Path) -> list[Path]:
-    """Draw every figure as PNG and SVG into the folder, but those whose part of a result is missing."""
+    """Draw all figures as PNG and SVG into a folder, except those that lack results; return the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     with shared_look():
         return draw_illustrations(folder) + [path for result in results for path in draw_result(result, folder)]
 
 
 def draw_result(result: Result, folder: Path) -> list[Path]:
-    """The figures of one data set at one number of bits."""
+    """Draw the figures of one data set at one number of bits; return the paths."""
     ending = f"{result['data']['name']}_{result['settings']['bits']}bit"
-    there = {name: draw for name, (part, draw) in FIGURES.items() if result.get(part)}
-    return [path for name, draw in there.items() for path in save(draw(result), folder, f"{name}_{ending}")]
+    drawn = {name: draw for name, (part, draw) in FIGURES.items() if result.get(part)}
+    return [path for name, draw in drawn.items() for path in save(draw(result), folder, f"{name}_{ending}")]
 
 
 def heading(result: Result, what: str) -> str:
-    """Data set, bits, and what is shown."""
+    """Return the title of a figure: data set, bits, and content."""
     return f"{result['data']['name']}, {result['settings']['bits']} bits: {what}"
 
 
 def method_label(method: Result) -> str:
-    """Our name, and the paper's where it is another word."""
-    name, theirs = str(method["method"]), str(method.get("paper_name") or method["method"])
-    return name if theirs.replace("-", "") == name else f"{name} ({theirs})"
+    """Return the name of a method, with the name in the paper if it differs."""
+    name, paper_name = str(method["method"]), str(method.get("paper_name") or method["method"])
+    return name if paper_name.replace("-", "") == name else f"{name} ({paper_name})"
 
 
 def recall(entry: Result, result: Result, at: int, protocol: str = "all") -> float:
-    """Recall1@N of a method, a step or a code."""
+    """Return Recall1@N of a row of a result."""
     return float(entry["recall"][protocol][list(result["recall_at"]).index(at)])
 
 
 def draw_curve(axes: Axes, method: Result, x: Numbers, y: Numbers, marks: Iterable[int]) -> None:
-    """One method's curve, with markers at some of its points."""
+    """Draw the curve of a method, with markers at the given points."""
     look = LOOKS[method["method"]]
     style = {"color": look.colour, "linestyle": look.line, "marker": look.marker}
     axes.plot(
@@ -105,13 +105,13 @@ def draw_curve(axes: Axes, method: Result, x: Numbers, y: Numbers, marks: Iterab
 
 
 def legend_below(figure: Figure, axes: Axes, columns: int) -> None:
-    """The legend of some axes under the whole figure."""
+    """Put the legend of axes below the figure."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=columns)
 
 
 def count_axis(axes: Axes, ticks: Iterable[int]) -> None:
-    """A logarithmic axis of counts, with these ticks written out."""
+    """Make the x axis logarithmic, with these ticks as plain numbers."""
     axes.set_xscale("log")
     axes.set_xticks(list(ticks))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -119,15 +119,17 @@ def count_axis(axes: Axes, ticks: Iterable[int]) -> None:
 
 
 def draw_errors(result: Result) -> Figure:
-    """Relative error of every query's top inner product, sorted; one panel a loss, as the paper compares."""
+    """Draw the sorted relative errors of the top inner products; one panel per loss, as in the paper."""
     figure = Figure((WIDTH, 3.4))
     figure.suptitle(heading(result, "error of the top inner product"), fontsize=9.5)
     panels = figure.subplots(1, 2, sharey=True)
     for axes, (loss, names) in zip(panels, GROUPS.items(), strict=True):
         for method in (one for one in result["methods"] if one["method"] in names):
             errors = np.asarray(method["errors"], np.float64)
-            place = 100.0 * (np.arange(len(errors)) + 0.5) / max(len(errors), 1)
-            draw_curve(axes, method, place, errors, range(len(errors) // 14, len(errors), len(errors) // 7 + 1))
+            percent = 100.0 * (np.arange(len(errors)) + 0.5) / max(len(errors), 1)
+            draw_curve(
+                axes, method, percent, errors, range(len(errors) // 14, len(errors), len(errors) // 7 + 1)
+            )
         axes.set(title=loss, xlabel="queries by error, %", xlim=(0, 100), ylim=(0, None))
         axes.grid(True)
         axes.legend(loc="upper left")
@@ -136,7 +138,7 @@ def draw_errors(result: Result) -> Figure:
 
 
 def draw_recall(result: Result) -> Figure:
-    """Recall1@N under three protocols; crosses are what the paper printed."""
+    """Draw Recall1@N under three protocols; crosses are published values."""
     figure = Figure((WIDTH, 4.9))
     figure.suptitle(heading(result, "Recall1@N"), fontsize=9.5)
     grid = figure.subplots(2, 2, sharey=True).ravel()
@@ -167,7 +169,7 @@ def draw_recall(result: Result) -> Figure:
 
 
 def _draw_published(axes: Axes, method: Result) -> None:
-    """The paper's recall of a method, at 1 and at 10."""
+    """Draw the published recall of a method at 1 and at 10."""
     printed = method.get("published") or {}
     for at in (1, 10):
         value = printed.get(f"recall_1_at_{at}")
@@ -176,7 +178,7 @@ def _draw_published(axes: Axes, method: Result) -> None:
 
 
 def draw_probes(result: Result) -> Figure:
-    """Recall1@10 by the lists probed, under what no code can pass."""
+    """Draw Recall1@10 by the number of probed lists, and the upper bound that the lists set."""
     figure = Figure((WIDTH, 4.0))
     axes = figure.add_subplot()
     probes = result["probes"]
@@ -196,7 +198,7 @@ def draw_probes(result: Result) -> Figure:
 
 
 def ablation_rows(entries: Sequence[Result]) -> list[tuple[str, str | None, dict[str, Result]]]:
-    """(family, step, entries by codebooks) as they come; a family's first row has no step: a heading."""
+    """Return (family, step, entries by codebooks) in order; a row with step None is the heading of a family."""
     rows: dict[tuple[str, str | None], dict[str, Result]] = {}
     for family in dict.fromkeys(entry["family"] for entry in entries):
         rows[family, None] = {}
@@ -207,7 +209,7 @@ def ablation_rows(entries: Sequence[Result]) -> list[tuple[str, str | None, dict
 
 
 def draw_ablation(result: Result) -> Figure:
-    """What each addition is worth, in relative error and in recall; a bar for each kind of codebooks."""
+    """Draw relative error and recall after each addition, with one bar per kind of codebooks."""
     rows = ablation_rows(result["ablation"])
     kinds = [kind for kind in CODEBOOKS if any(kind in found for *_, found in rows)]
     figure = Figure((WIDTH, 1.2 + (0.08 + 0.11 * len(kinds)) * len(rows)))
@@ -229,12 +231,12 @@ def draw_ablation(result: Result) -> Figure:
 
 
 def _draw_bars(axes: Axes, rows: Any, kinds: Sequence[str], value: Callable[[Result], float]) -> None:
-    """Bars with their numbers behind them."""
+    """Draw bars, each followed by its number."""
     height = 0.84 / len(kinds)
-    for place, (family, _step, found) in enumerate(rows):
+    for position, (family, _step, found) in enumerate(rows):
         for number, kind in enumerate(kinds):
             if kind in found:
-                length, middle = value(found[kind]), place + (number - 0.5 * (len(kinds) - 1)) * height
+                length, middle = value(found[kind]), position + (number - 0.5 * (len(kinds) - 1)) * height
                 axes.barh(middle, length, height, color=LOOKS[family].colour, alpha=_alpha(kind))
                 axes.annotate(
                     f"{length:.3f}",
@@ -250,12 +252,12 @@ def _draw_bars(axes: Axes, rows: Any, kinds: Sequence[str], value: Callable[[Res
 
 
 def _alpha(kind: str) -> float:
-    """Shared codebooks are paler."""
+    """Return the opacity of bars; those of shared codebooks are paler."""
     return 1.0 if kind == "per_list" else 0.45
 
 
 def draw_bits(result: Result) -> Figure:
-    """Recall1@1 by bits a vector: of the code, and of code and codebooks."""
+    """Draw Recall1@1 by bits per vector, of the code alone and with its codebooks."""
     entries = result["equal_bits"]
     kinds = [kind for kind in CODEBOOKS if any(entry["codebooks"] == kind for entry in entries)]
     shapes = dict(zip(dict.fromkeys(map(code_shape, entries)), "osD^vX<>P*", strict=False))
@@ -281,12 +283,12 @@ def draw_bits(result: Result) -> Figure:
 
 
 def code_shape(entry: Result) -> str:
-    """Centers, scales and sections of a code, without the name of its method."""
+    """Return the settings of a code without the name of its method."""
     return str(entry["label"]).removeprefix(f"{entry['method']}, ")
 
 
 def _draw_code(axes: Axes, entry: Result, height: float, marker: str) -> None:
-    """One code: filled at its own bits, hollow with its share of the codebooks."""
+    """Draw one code: a filled marker at its bits, a hollow one with its share of the codebooks."""
     colour = LOOKS[entry["method"]].colour
     code, books = float(entry["code_bits"]), float(entry["codebook_bits"])
     axes.plot([code, code + books], [height, height], color=colour, linewidth=0.8, zorder=1)
@@ -295,7 +297,7 @@ def _draw_code(axes: Axes, entry: Result, height: float, marker: str) -> None:
 
 
 def bit_ticks(entries: Sequence[Result]) -> list[int]:
-    """Round numbers from the smallest code to the largest with its codebooks, at most five."""
+    """Return at most five round numbers that cover the bits of all codes with codebooks."""
     least = min(float(entry["code_bits"]) for entry in entries)
     most = max(float(entry["code_bits"]) + float(entry["codebook_bits"]) for entry in entries)
     steps = [int(10**power * step) for power in range(1, 6) for step in (1, 1.5, 2, 3, 4, 6, 8)]

@@ -1,6 +1,6 @@
-"""The paper's figures that need no data set: what the four clusterings do, best scalings, weights of the loss.
+"""Figures of the paper that need no data set: the four clusterings, best scalings, weights of the loss.
 
-The look that all figures share is here too. What is drawn is computed by functions that return arrays.
+The style of all figures is defined here too. Functions that return arrays compute what is drawn.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from pcpq.quantizers.loss import anisotropic_weights, log_full_integral
 
 Float64Array = NDArray[np.float64]
 
-# Okabe and Ito: told apart by colour-blind people too.
+# Palette of Okabe and Ito, suitable for color-blind readers.
 BLACK, GREY, BLUE, SKY, GREEN = "#000000", "#777777", "#0072B2", "#56B4E9", "#009E73"
 ORANGE, VERMILLION, PURPLE = "#E69F00", "#D55E00", "#CC79A7"
 
-WIDTH = 5.2  # inches; shown at half a page the letters are still 6 points high
+WIDTH = 5.2  # inches; at half of a page, letters are still 6 points high
 STYLE = {
     "figure.constrained_layout.use": True,
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so every machine draws the same
+    "font.family": "DejaVu Sans",  # part of matplotlib, so figures are the same on all machines
     "font.size": 9.5,
     "axes.titlesize": 9.5,
     "axes.spines.top": False,
@@ -52,34 +52,34 @@ STYLE = {
 
 @contextmanager
 def shared_look() -> Iterator[None]:
-    """Draw and save within this: matplotlib's defaults, whatever the user has set, and ours on top."""
+    """Apply the style of figures on top of matplotlib's defaults, without the settings of the user."""
     with matplotlib.style.context(["default", STYLE]):
         yield
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write the figure as PNG and SVG: the same bytes every time."""
+    """Write a figure as PNG and SVG with reproducible bytes; return the paths."""
     png, svg = folder / f"{name}.png", folder / f"{name}.svg"
     figure.savefig(png, dpi=150, metadata={"Software": None})
-    figure.set_layout_engine("none")  # as it is now, found once
+    figure.set_layout_engine("none")  # keep the layout of the PNG
     figure.savefig(svg, metadata={"Date": None, "Creator": None})
     return [png, svg]
 
 
 def draw_illustrations(folder: Path) -> list[Path]:
-    """All figures of this file."""
+    """Draw all figures of this module; return the paths."""
     drawn = {"clustering": draw_clustering, "scaling": draw_scaling, "weights": draw_weights}
     return [path for name, draw in drawn.items() for path in save(draw(), folder, name)]
 
 
 # Figure 1: four clusterings of points in a plane.
 
-CLUSTERING_THRESHOLD = 0.5  # times the mean norm: high, so that its effect is seen
+CLUSTERING_THRESHOLD = 0.5  # times the mean norm; high, so that its effect is visible
 
 
 @dataclass(frozen=True)
 class Clustering:
-    """Points in a plane and what two centers make of them."""
+    """Points in a plane and their approximations by two codewords."""
 
     title: str
     projective: bool
@@ -90,7 +90,7 @@ class Clustering:
 
 
 def plane_points() -> Float32Array:
-    """(18, 2) points: two bundles of directions, lengths from 1 to 2."""
+    """Return (18, 2) points in two groups of directions, with lengths from 1 to 2."""
     generator = np.random.default_rng(3)
     lengths = np.tile(np.linspace(1.0, 2.0, 9), 2)
     spread = np.concatenate([generator.permutation(np.linspace(-32, 32, 9)) for _ in range(2)])
@@ -99,7 +99,7 @@ def plane_points() -> Float32Array:
 
 
 def four_clusterings() -> list[Clustering]:
-    """The panels, by the quantizers that users call, with two centers in one section of two coordinates."""
+    """Return the four clusterings, by the public quantizers with two codewords in one section of size 2."""
     common: dict[str, Any] = {"section_size": 2, "n_centers": 2}
     weighed = {**common, "threshold": CLUSTERING_THRESHOLD}
     titles: dict[str, Quantizer] = {
@@ -114,13 +114,13 @@ def four_clusterings() -> list[Clustering]:
         codes = quantizer.fit(points).encode(points)
         approximations = quantizer.decode(codes)
         projective = quantizer.scale == "exact"
-        found = (quantizer.centers_[0], codes.centers[:, 0], approximations)
+        found = (quantizer.codewords_[0], codes.codes[:, 0], approximations)
         panels.append(Clustering(title, projective, points, *found))
     return panels
 
 
 def draw_clustering() -> Figure:
-    """Points, centers or lines, and what each point is approximated by; above isotropic, below anisotropic."""
+    """Draw points, codewords or lines, and approximations; isotropic above, anisotropic below."""
     figure = Figure((WIDTH, 5.6))
     panels = four_clusterings()
     for i, panel in enumerate(panels):
@@ -148,7 +148,7 @@ def draw_clustering() -> Figure:
 
 
 def _draw_panel(axes: Axes, panel: Clustering) -> None:
-    """One clustering."""
+    """Draw one clustering."""
     axes.set_title(panel.title)
     axes.set_aspect("equal")
     axes.set(xlim=(-1.0, 2.2), ylim=(-0.8, 2.2), xticks=[], yticks=[])
@@ -167,16 +167,16 @@ def _draw_panel(axes: Axes, panel: Clustering) -> None:
 
 
 def _draw_shift(axes: Axes, isotropic: Clustering, anisotropic: Clustering) -> None:
-    """Where the approximations were under the isotropic loss."""
+    """Draw the approximations under the isotropic loss."""
     axes.plot(*isotropic.approximations.T, "x", color=GREY, markersize=_cross_size(anisotropic), zorder=3)
 
 
 def _cross_size(panel: Clustering) -> int:
-    """A cross is a center, or one of many points on a line."""
+    """Return the size of crosses, smaller if they are many points on a line."""
     return 4 if panel.projective else 8
 
 
-# The best scaling of a center for one point.
+# The best scaling of a codeword for one point.
 
 POINT = (1.0, 0.0)
 CENTER = (sqrt(0.5), sqrt(0.5))
@@ -185,7 +185,7 @@ RELATIVE_THRESHOLDS = (0.0, 0.2, 0.5, 0.8, 1.0)
 
 
 def best_scaling(ratio: Float64Array, point: Float64Array, center: Float64Array) -> Float64Array:
-    """The paper's Fact, alpha of least loss, for orthogonal / parallel weights `ratio`.
+    """Return the alpha of least loss for orthogonal / parallel weights `ratio`, a fact of the paper.
 
     A ratio of 1 is the projection; 0, where only the query q = x counts, gives <alpha c, x> = |x|^2.
     """
@@ -197,13 +197,13 @@ def best_scaling(ratio: Float64Array, point: Float64Array, center: Float64Array)
 def scaling_curve(
     relative_thresholds: Float64Array, point: Float64Array, center: Float64Array, dimensions: int
 ) -> Float64Array:
-    """Best alpha for thresholds t in units of |x|; its limit at 1."""
+    """Return the best alpha for thresholds t in units of |x|; for 1, its limit."""
     ratio = anisotropic_weights(relative_thresholds, dimensions)[1]
     return best_scaling(np.where(relative_thresholds < 1.0, ratio, 0.0), point, center)
 
 
 def draw_scaling() -> Figure:
-    """Left: a point and its approximations on a line. Right: alpha by the threshold."""
+    """Draw a point and its approximations on a line (left), and alpha by threshold (right)."""
     figure = Figure((WIDTH, 3.5))
     left, right = figure.subplots(1, 2)
     point, center = np.array(POINT), np.array(CENTER)
@@ -228,7 +228,7 @@ def draw_scaling() -> Figure:
 
 
 def _draw_directions(axes: Axes, point: Float64Array, center: Float64Array) -> None:
-    """The point and the line of the center."""
+    """Draw the point and the line of the codeword."""
     axes.set_aspect("equal")
     axes.set(xlim=(-0.05, 1.25), ylim=(-0.1, 1.25), title=r"x and its approximations $\alpha$c")
     axes.set_axis_off()
@@ -245,10 +245,10 @@ WEIGHTS_THRESHOLD, WEIGHTS_DIMENSIONS = 0.2, 4
 def weight_curves(
     norms: Float64Array, threshold: float, dimensions: int
 ) -> tuple[Float64Array, Float64Array, Float64Array]:
-    """h parallel, h orthogonal and orthogonal / parallel for norms from the threshold up.
+    """Return h parallel, h orthogonal and orthogonal / parallel for norms from the threshold up.
 
-    The integrals run to arccos(t / y): with the t / y that the paper's text prints, the ratio would not go to 0
-    at y = t and to 1 far over it, as the paper's own appendix says it does.
+    The integrals end at arccos(t / y). With t / y, as printed in the paper, the ratio would not tend to 0 at
+    y = t and to 1 for large y, which the appendix of the paper states.
     """
     log_parallel, ratio = anisotropic_weights(threshold / norms, dimensions)
     parallel = np.exp(log_parallel + log_full_integral(dimensions))
@@ -257,7 +257,7 @@ def weight_curves(
 
 
 def draw_weights() -> Figure:
-    """The two weights and their ratio."""
+    """Draw the two weights and their ratio."""
     figure = Figure((WIDTH, 3.2))
     axes = figure.add_subplot()
     norms = np.linspace(WEIGHTS_THRESHOLD, 2.0, 400)

@@ -1,4 +1,4 @@
-"""One quantizer in the paper's setting: trained, applied, and measured."""
+"""Training, encoding and measurement of one quantizer in the setting of the paper."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from pcpq.quantizers import Codes, Quantizer
 from pcpq.util.batches import slices
 from pcpq.util.threads import map_threads
 
-# Queries against a list at once.
+# Number of queries that are scored against a list at once.
 QUERIES_TOGETHER = 256
 
-Tick = Callable[[float], None]  # told which share of a measurement is done
+Tick = Callable[[float], None]  # called with the share of a measurement that was done since the last call
 
 
 @dataclass(frozen=True)
 class Coded:
-    """Every list's quantizer (the same, where they share one) and codes."""
+    """Quantizers and codes of all lists; lists may share one quantizer."""
 
     quantizers: list[Quantizer]
     codes: list[Codes]
 
     @property
     def distinct(self) -> list[Quantizer]:
-        """Each quantizer once."""
+        """All different quantizers, each once."""
         return list({id(quantizer): quantizer for quantizer in self.quantizers}.values())
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a table shows of a quantizer, and what curves are drawn from."""
+    """Measurements of a quantizer: numbers for tables, errors and ranks for curves."""
 
     numbers: dict[str, Any]
-    errors: Float32Array  # (n_queries,) relative, of the true answer's inner product
+    errors: Float32Array  # (n_queries,) relative error of the largest inner product
     ranks: Ranks
 
 
 def measure(
     experiment: Experiment, quantizer: Quantizer, codebooks: str, workers: Workers, tick: Tick
 ) -> Measured:
-    """Train a quantizer for all lists ("shared") or one for each ("per_list"), encode, ask all queries."""
+    """Train one quantizer for all lists ("shared") or one per list ("per_list"), encode, run all queries."""
     start = time.perf_counter()
     coded = encode_lists(experiment, quantizer, codebooks, workers, tick)
     build_seconds = time.perf_counter() - start
@@ -57,13 +57,13 @@ def measure(
     ahead, query_seconds = count_ahead(experiment, coded, estimates, tick)
     products = np.maximum(np.abs(experiment.top_products), np.finfo(np.float32).tiny)
     errors = (estimates - experiment.top_products) / products
-    lost, residual_energy, energy = reconstruction(experiment, coded)
+    error, residual_energy, energy = reconstruction(experiment, coded)
     n = len(experiment.base)
     numbers = {
         "relative_error": round(float(np.abs(errors).mean()), 5),
         "signed_error": round(float(errors.mean()), 5),
-        "reconstruction_error": round(lost / energy, 5),
-        "residual_error": round(lost / residual_energy, 5),
+        "reconstruction_error": round(error / energy, 5),
+        "residual_error": round(error / residual_energy, 5),
         "training_loss": float(sum(loss[-1] for one in coded.distinct for loss in one.losses_)),
         "code_bits": max(one.bits_per_vector for one in coded.distinct),
         "codebook_bits": round(sum(codebook_bits(one) for one in coded.distinct) / n, 3),
@@ -77,7 +77,7 @@ def measure(
 def encode_lists(
     experiment: Experiment, quantizer: Quantizer, codebooks: str, workers: Workers, tick: Tick
 ) -> Coded:
-    """Quantizers and codes of all lists; half of the work of a measurement, as far as `tick` is told."""
+    """Return quantizers and codes of all lists. `tick` counts this as half of a measurement."""
     fresh = type(quantizer)(**quantizer.get_params() | {"threads": 1})
     lists = filled_lists(experiment)
     if codebooks == "shared":
@@ -92,52 +92,54 @@ def encode_lists(
 
 
 def train_and_encode(job: tuple[Quantizer, Float32Array, Float32Array]) -> tuple[Quantizer, Codes]:
-    """A list's own quantizer and codes."""
+    """Return a quantizer that is trained on one list, and the codes of the list."""
     quantizer, residuals, rows = job
     own = type(quantizer)(**quantizer.get_params()).fit(residuals, directions=rows)
     return own, own.encode(residuals, directions=rows)
 
 
 def filled_lists(experiment: Experiment) -> list[int]:
-    """Lists that have rows."""
+    """Return the numbers of the lists that are not empty."""
     return [int(number) for number in np.flatnonzero(np.diff(experiment.starts))]
 
 
-def estimate(experiment: Experiment, coded: Coded, place: int, number: int, asked: Any) -> Float32Array:
-    """(queries asked, rows of the list) estimated inner products, by table look-up."""
+def estimate(experiment: Experiment, coded: Coded, position: int, number: int, query_rows: Any) -> Float32Array:
+    """Return (queries, rows of a list) inner products, estimated with lookup tables."""
     center = experiment.centers[number][None]
-    return coded.quantizers[place].scores(experiment.queries[asked], coded.codes[place], anchors=center)
+    return coded.quantizers[position].scores(
+        experiment.queries[query_rows], coded.codes[position], anchors=center
+    )
 
 
 def top_estimates(experiment: Experiment, coded: Coded) -> Float32Array:
-    """(n_queries,) estimated inner product of every query with its true answer."""
+    """Return the (n_queries,) estimated inner product of every query with its true nearest row."""
     found = np.empty(len(experiment.queries), np.float32)
     lists = experiment.top_lists
-    for place, number in enumerate(filled_lists(experiment)):
-        asked = np.flatnonzero(lists == number)
-        if len(asked):
-            scores = estimate(experiment, coded, place, number, asked)
-            own = experiment.top[asked] - experiment.starts[number]
-            found[asked] = scores[np.arange(len(asked)), own]
+    for position, number in enumerate(filled_lists(experiment)):
+        query_rows = np.flatnonzero(lists == number)
+        if len(query_rows):
+            scores = estimate(experiment, coded, position, number, query_rows)
+            own = experiment.top[query_rows] - experiment.starts[number]
+            found[query_rows] = scores[np.arange(len(query_rows)), own]
     return found
 
 
 def count_ahead(
     experiment: Experiment, coded: Coded, estimates: Float32Array, tick: Tick
 ) -> tuple[NDArray[np.int32], float]:
-    """(n_queries, L) rows of each list that seem better than the true answer; and seconds of one thread.
+    """Return (n_queries, L) counts of rows with a better estimate than the true nearest row, and CPU seconds.
 
-    Rows with the same estimate come in order of their numbers, as everywhere.
+    Rows with equal estimates are ordered by row number, as in searches.
     """
     ahead = np.zeros((len(experiment.queries), experiment.n_lists), np.int32)
     lists, own = experiment.top_lists, experiment.top - experiment.starts[experiment.top_lists]
 
     def count(item: tuple[int, int]) -> float:
-        place, number = item
+        position, number = item
         seconds = 0.0
         for some in slices(len(experiment.queries), QUERIES_TOGETHER):
             start = time.thread_time()
-            scores = estimate(experiment, coded, place, number, some)
+            scores = estimate(experiment, coded, position, number, some)
             seconds += time.thread_time() - start
             better = scores > estimates[some, None]
             for query in some.start + np.flatnonzero(lists[some] == number):
@@ -153,21 +155,21 @@ def count_ahead(
 
 
 def reconstruction(experiment: Experiment, coded: Coded) -> tuple[float, float, float]:
-    """Squared length of what codes lose, of residuals, and of vectors."""
+    """Return the sums of squares of the errors of codes, of the residuals, and of the vectors."""
 
-    def add_up(item: tuple[int, int]) -> NDArray[np.float64]:
-        place, number = item
+    def sum_squares(item: tuple[int, int]) -> NDArray[np.float64]:
+        position, number = item
         residuals = experiment.residuals(number)
-        lost = residuals - coded.quantizers[place].decode(coded.codes[place])
-        parts = (lost, residuals, experiment.base[experiment.rows(number)])
+        error = residuals - coded.quantizers[position].decode(coded.codes[position])
+        parts = (error, residuals, experiment.base[experiment.rows(number)])
         return np.array([np.square(part, dtype=np.float64).sum() for part in parts])
 
-    found = map_threads(add_up, list(enumerate(filled_lists(experiment))), experiment.threads)
-    lost, residual, whole = np.sum(found, axis=0)
-    return float(lost), float(residual), float(whole)
+    found = map_threads(sum_squares, list(enumerate(filled_lists(experiment))), experiment.threads)
+    error, residual, whole = np.sum(found, axis=0)
+    return float(error), float(residual), float(whole)
 
 
 def codebook_bits(quantizer: Quantizer) -> int:
-    """Bits of centers and scales in float32."""
+    """Return the bits of codewords and scales in float32."""
     scales = quantizer.scales_
-    return 32 * (quantizer.centers_.size + (0 if scales is None else scales.size))
+    return 32 * (quantizer.codewords_.size + (0 if scales is None else scales.size))

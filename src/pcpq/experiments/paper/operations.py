@@ -1,4 +1,4 @@
-"""Table 1 of the paper: operations counted while they are done, and timed, beside its formulas."""
+"""Table 1 of the paper: operations counted during execution and timed, beside the formulas of the paper."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pcpq.io.arrays import Float32Array
 from pcpq.quantizers import PQ, QPCPQ, Codes, Quantizer
 from pcpq.quantizers.scorer import score_arguments
 
-# A list of the paper's, and as many vectors as it takes for tables to cost nothing.
+# The list size of the paper, and a size at which the cost of lookup tables is negligible.
 VECTORS = (1000, 100_000)
 TIMED_QUERIES = 20
 REPEATS = 5
 
 
 def table(setting: Setting, vectors: Float32Array, queries: Float32Array) -> Iterator[dict[str, Any]]:
-    """Rows of Table 1, for two numbers of vectors."""
+    """Yield the rows of Table 1 for two numbers of vectors."""
     d, m, k, s = vectors.shape[1], setting.n_sections, setting.n_centers, setting.n_scales
     kinds: list[tuple[str, Quantizer, str, int, int]] = [
         (f"clustering, {k} centers", PQ(n_sections=1, n_centers=k, paper=True), f"{k}", k * d, 1),
@@ -45,10 +45,10 @@ def table(setting: Setting, vectors: Float32Array, queries: Float32Array) -> Ite
         quantizer.fit(vectors)
         codes = quantizer.encode(vectors[: max(VECTORS)])
         for n in VECTORS:
-            # Few vectors of their own: the same again, since only their number matters.
+            # Codes are repeated if there are fewer vectors, because only their number matters.
             some = codes[np.arange(n) % len(codes)]
             one = quantizer.model_.layout.pad(queries[:1])
-            counted = _core.count_score_operations(one, **score_arguments(quantizer.model_, some))
+            counted = _core.count_score_operations(queries=one, **score_arguments(quantizer.model_, some))
             yield {
                 "label": label,
                 "vectors": n,
@@ -62,12 +62,12 @@ def table(setting: Setting, vectors: Float32Array, queries: Float32Array) -> Ite
 
 
 def count(counted: tuple[int, int, int, int], *, plain: bool) -> int:
-    """Multiply-adds, multiplications, look-ups and additions; with one section there is nothing to add up."""
+    """Return the number of operations; with one section, there are no additions to count."""
     return sum(counted[:3] if plain else counted)
 
 
 def fastest(quantizer: Quantizer, codes: Codes, queries: Float32Array) -> float:
-    """Seconds a query on one thread, the best of some tries."""
+    """Return the seconds per query on one thread, the best of several repeats."""
     quantizer.set_params(threads=1)
     seconds = []
     for _ in range(REPEATS):

@@ -1,10 +1,10 @@
-"""The numbers that the paper printed: its error table and its recall table."""
+"""Numbers published in the paper: its error table and its recall table."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# Our names, in the paper's order, and the paper's for the same.
+# Names of methods in pcpq and in the paper, in the paper's order.
 METHODS = {
     "PQ": "k-means++",
     "QPCPQ": "Q-PCPQ",
@@ -37,25 +37,25 @@ RECALLS = {
         (1.000, 1.000, 1.000, 1.000, 1.000, 1.000),
     ),
 }
-# Reconstruction error of k-means++ on Glove-100, as the text has it.
+# Reconstruction error of k-means++ on Glove-100, from the paper's text.
 RECONSTRUCTION = {("glove", 4): 0.3009, ("glove", 8): 0.0316}
 
 
 def published(name: str, bits: int, method: str) -> dict[str, Any] | None:
-    """What the paper has for a method on the set that this one is, or stands for."""
+    """Return the published numbers of a method on a set, or on the set that it stands for; None if none."""
     if (name, bits) not in RECALLS:
         return None
-    place = list(METHODS).index(method)
+    column = list(METHODS).index(method)
     at_1, at_10 = RECALLS[name, bits]
     reconstruction = RECONSTRUCTION.get((name, bits)) if method == "PQ" else None
     return {
-        "relative_error": ERRORS[name][place] if bits == 4 else None,
+        "relative_error": ERRORS[name][column] if bits == 4 else None,
         "reconstruction_error": reconstruction,
-        "recall_1_at_1": at_1[place],
-        "recall_1_at_10": at_10[place],
+        "recall_1_at_1": at_1[column],
+        "recall_1_at_10": at_10[column],
     }
 
 
 def plateau(name: str) -> float | None:
-    """The recall that none of its methods exceeds at 8 bits: the other true answers are in lists not probed."""
+    """Return the highest published recall at 8 bits, which the number of probed lists limits; None if none."""
     return max(RECALLS[name, 8][1]) if (name, 8) in RECALLS else None

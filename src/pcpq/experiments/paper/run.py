@@ -1,4 +1,4 @@
-"""`pcpq paper`: every experiment on one set of vectors, as one JSON file."""
+"""`pcpq paper`: all experiments on one set of vectors, with one JSON file as the result."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ SECTION_SIZE = 4
 N_SCALES = 8
 THRESHOLD = 0.2
 PARTS = ("six", "equal-bits", "ablation", "operations", "joint")
-# Where the paper has no plateau to find.
+# Target recall of the chosen probes if the paper has no value for a set.
 USUAL_CEILING = 0.945
-# How long an entry takes, roughly, for the bar: plain, scaled, anisotropic.
+# Rough relative duration of an entry, for the progress bar.
 COSTS = {"PQ": 1.0, "QPCPQ": 2.0, "PCPQ": 2.0, "APQ": 3.0, "QAPCPQ": 4.0, "APCPQ": 3.0}
 
 
 @dataclass
 class Run:
-    """Experiments on one set, and what they share."""
+    """Experiments on one set of vectors."""
 
     vectors: VectorSet
     bits: int
@@ -47,15 +47,17 @@ class Run:
     threads: int | None = None
     parts: tuple[str, ...] = PARTS
     seconds: dict[str, float] = field(default_factory=dict)
-    _found: dict[tuple[str, ...], Measured] = field(default_factory=dict)  # tables have rows in common
+    _found: dict[tuple[str, ...], Measured] = field(
+        default_factory=dict
+    )  # measurements by key, because tables share rows
 
     @property
     def setting(self) -> Setting:
-        """The paper's: sections of 4 coordinates, 16 or 256 centers, 8 scales."""
+        """Setting of the paper: sections of 4 coordinates, 16 or 256 codewords, 8 scales."""
         return Setting(max(1, self.vectors.base.shape[1] // SECTION_SIZE), 2**self.bits, N_SCALES)
 
     def go(self) -> dict[str, Any]:
-        """All that was asked for."""
+        """Run the chosen parts and return the result."""
         n, d = self.vectors.base.shape
         n_lists = max(1, round(n / ROWS_A_LIST))
         tables = self.tables(n / n_lists)
@@ -92,7 +94,7 @@ class Run:
         return {**found, "seconds": self.seconds}
 
     def tables(self, rows_a_list: float) -> dict[str, list[Entry]]:
-        """What is to be measured; the six methods always."""
+        """Return the entries of the chosen tables; the six methods are always included."""
         setting = self.setting
         tables = {
             "six": list(extensions.six_methods(setting)),
@@ -103,11 +105,11 @@ class Run:
         return {part: entries for part, entries in tables.items() if part == "six" or part in self.parts}
 
     def six(self, experiment: Experiment, entries: list[Entry], bar: Progress) -> dict[str, Any]:
-        """The paper's tables and curves, and how many lists it seems to have probed."""
+        """Return tables and curves of the paper, with the number of probed lists that fits its recall best."""
         measured = self.timed("six methods", lambda: [self.one(experiment, entry, bar) for entry in entries])
         name, ranks = self.vectors.name, measured[0].ranks
-        wanted = plateau(name)
-        probes = probes_for(ranks, wanted or USUAL_CEILING)
+        published_plateau = plateau(name)
+        probes = probes_for(ranks, published_plateau or USUAL_CEILING)
         swept = swept_probes(experiment.n_lists)
         methods = []
         for entry, one in zip(entries, measured, strict=True):
@@ -154,14 +156,14 @@ class Run:
                 "swept": swept,
                 "ceiling": [round(ranks.ceiling(p), 4) for p in swept],
                 "chosen": probes,
-                "published_plateau": wanted,
+                "published_plateau": published_plateau,
             },
         }
 
     def rows(
         self, experiment: Experiment, entries: Iterable[Entry], probes: int, bar: Progress
     ) -> list[dict[str, Any]]:
-        """A table of entries."""
+        """Measure entries and return the rows of their table."""
         rows = []
         for entry in entries:
             one = self.one(experiment, entry, bar)
@@ -176,13 +178,13 @@ class Run:
         return rows
 
     def one(self, experiment: Experiment, entry: Entry, bar: Progress) -> Measured:
-        """Measure an entry, if no other table did."""
+        """Return the measurement of an entry, which is done once for all tables."""
         if entry.key not in self._found:
             self._found[entry.key] = self.measure(experiment, entry, bar)
         return self._found[entry.key]
 
     def measure(self, experiment: Experiment, entry: Entry, bar: Progress) -> Measured:
-        """Turn the vectors if asked to, train, and measure."""
+        """Rotate the vectors if the entry has a rotation, then train and measure."""
         name = name_of(entry)
         bar.say(", ".join(entry.about.values()))
         if entry.rotation is not None:
@@ -202,7 +204,7 @@ class Run:
         )
 
     def timed(self, what: str, work: Any) -> Any:
-        """The result of some work, whose seconds are noted."""
+        """Return the result of `work` and record its duration."""
         start = time.perf_counter()
         result = work()
         self.seconds[what] = round(time.perf_counter() - start, 1)
@@ -210,12 +212,12 @@ class Run:
 
 
 def name_of(entry: Entry) -> str:
-    """The method's."""
+    """Return the name of the method of an entry."""
     return type(entry.quantizer).__name__
 
 
 def save(result: dict[str, Any], folder: Path) -> Path:
-    """One JSON file, named by set and bits, there as a whole or not at all."""
+    """Write a result atomically to a JSON file named by set and bits; return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"paper_{result['data']['name']}_{result['settings']['bits']}bit.json"
     write_whole(path, (json.dumps(result, indent=1) + "\n").encode())

@@ -1,4 +1,4 @@
-"""Vectors for the paper's experiments: ann-benchmarks' HDF5 files, NumPy files, the bundled words."""
+"""Vectors for the experiments of the paper: HDF5 files of ann-benchmarks, NumPy files, the bundled words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pcpq.datasets import load_words
 from pcpq.io.arrays import Float32Array
 
 N_QUERIES = 1000
-# The paper's own file first, then what stands for it.
+# The file of the paper first, then a substitute for it.
 STANDINS = {"glove": ("glove-100-angular", "glove"), "lastfm": ("lastfm-64-dot", "lastfm48k")}
 GLOVE_PAPER = "The paper's Glove-100 are 1.18 million vectors of words of Twitter; "
 NOTES = {
@@ -28,18 +28,18 @@ NOTES = {
 
 @dataclass(frozen=True)
 class VectorSet:
-    """What is searched, and with what."""
+    """Vectors and queries of an experiment."""
 
-    name: str  # of the paper's set that it is or stands for, or its own
+    name: str  # of the set in the paper, also for a substitute; otherwise its own
     source: str
     base: Float32Array  # (n, d)
     queries: Float32Array  # (n_queries, d)
-    unit_norm: bool  # lengths mean nothing, and are 1
-    note: str  # how it differs from the paper's
+    unit_norm: bool  # all vectors are scaled to length 1, because lengths have no meaning
+    note: str  # difference from the set in the paper
 
 
 def load_set(folder: Path | None, dataset: str | None) -> VectorSet:
-    """A file, a set in a folder by its name, or the bundled words if neither is given."""
+    """Return the set of a file, a set in a folder by its name, or the bundled words if neither is given."""
     if dataset is not None and Path(dataset).suffix in (".hdf5", ".h5"):
         path = Path(dataset)
         return read_hdf5(
@@ -60,7 +60,7 @@ def load_set(folder: Path | None, dataset: str | None) -> VectorSet:
 
 
 def read_hdf5(path: Path, name: str) -> VectorSet:
-    """A file of ann-benchmarks: `train`, `test`, and the attribute `distance`."""
+    """Return the set of a file of ann-benchmarks, with `train`, `test` and the attribute `distance`."""
     import h5py
 
     with h5py.File(path, "r") as file:
@@ -77,7 +77,7 @@ def read_hdf5(path: Path, name: str) -> VectorSet:
 
 
 def read_numpy(folder: Path, stem: str, name: str) -> VectorSet:
-    """NAME_base.npy and NAME_query.npy. Lengths count where they differ by orders: factors of recommenders."""
+    """Return the set of NAME_base.npy and NAME_query.npy; word and text embeddings are scaled to length 1."""
     base = np.load(folder / f"{stem}_base.npy", allow_pickle=False)
     queries = np.load(folder / f"{stem}_query.npy", allow_pickle=False)[:N_QUERIES]
     unit_norm = stem in ("glove", "minilm")
@@ -88,16 +88,18 @@ def read_numpy(folder: Path, stem: str, name: str) -> VectorSet:
 
 
 def bundled_words() -> VectorSet:
-    """19 of every 20 words; the others are the queries."""
+    """Return 19 of every 20 bundled words as vectors, the others as queries."""
     vectors, _words = load_words()
-    asked = np.arange(len(vectors)) % (len(vectors) // N_QUERIES) == 0
-    return made_set("words", "bundled", vectors[~asked], vectors[asked], unit_norm=True, note=NOTES["words"])
+    is_query = np.arange(len(vectors)) % (len(vectors) // N_QUERIES) == 0
+    return made_set(
+        "words", "bundled", vectors[~is_query], vectors[is_query], unit_norm=True, note=NOTES["words"]
+    )
 
 
 def made_set(
     name: str, source: str, base: Float32Array, queries: Float32Array, *, unit_norm: bool, note: str
 ) -> VectorSet:
-    """In float32, of length 1 where lengths mean nothing."""
+    """Return a set of float32 vectors, scaled to length 1 if unit_norm; raise a ValueError for invalid ones."""
     base, queries = (np.ascontiguousarray(rows, np.float32) for rows in (base, queries))
     if base.ndim != 2 or queries.ndim != 2 or base.shape[1] != queries.shape[1] or not len(base):
         raise ValueError(f"{source}: vectors of shape {base.shape} and queries of {queries.shape} do not match")
@@ -110,14 +112,14 @@ def made_set(
 
 
 def unit_rows(rows: Float32Array) -> Float32Array:
-    """Rows of length 1; zeros stay."""
+    """Return rows scaled to length 1; zero rows stay zero."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     unit: Float32Array = rows / np.where(lengths > 0, lengths, np.float32(1))
     return unit
 
 
 def equally_long(base: Float32Array, queries: Float32Array) -> tuple[Float32Array, Float32Array]:
-    """One more coordinate: what a row lacks to the longest, and 0 in queries, so that products stay."""
+    """Append a coordinate that makes all rows equally long; it is 0 in queries, so products do not change."""
     squares = np.square(base, dtype=np.float64).sum(axis=1)
-    lacking = np.sqrt(squares.max() - squares)[:, None]
-    return np.hstack([base, lacking]), np.hstack([queries, np.zeros((len(queries), 1))])
+    extra = np.sqrt(squares.max() - squares)[:, None]
+    return np.hstack([base, extra]), np.hstack([queries, np.zeros((len(queries), 1))])

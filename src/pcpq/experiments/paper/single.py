@@ -1,6 +1,7 @@
-"""One anisotropic cluster: how far from its best center and scales does alternation stop?
+"""Single anisotropic clusters: the excess loss of alternating updates over the best codeword and scales.
 
-The authors suspect that not solving the two jointly is why their anisotropic codes err more.
+The authors of the paper suspect that their anisotropic codes have larger errors because the two are not solved
+jointly.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MANY_ROUNDS = 300
 def single_clusters(
     experiment: Experiment, section_size: int, threshold: float, seed: int, clusters: int = CLUSTERS
 ) -> dict[str, Any]:
-    """Excess of the loss over the best of many starts, for one step each a round and for both to the end."""
+    """Return the excess loss over the best of many starts, for alternating and for joint updates."""
     generator = np.random.default_rng(seed)
     sizes = np.diff(experiment.starts)
     lists = np.flatnonzero(sizes >= min(2 * STARTS, sizes.max()))
@@ -37,7 +38,7 @@ def single_clusters(
     def excess(item: int) -> tuple[float, float]:
         number, at = chosen[item]
         points = np.ascontiguousarray(experiment.residuals(number)[:, at : at + section_size])
-        section = weighed(points, threshold)
+        section = weighted_section(points, threshold)
         seeds = points[(starts[item] * len(points)).astype(np.intp)]
         best = min(final_loss(section, seed, joint=True, rounds=MANY_ROUNDS) for seed in seeds)
         paper, joint = (
@@ -57,8 +58,8 @@ def single_clusters(
     }
 
 
-def weighed(points: Float32Array, threshold: float) -> Section:
-    """Points of a section with the weights of the anisotropic loss."""
+def weighted_section(points: Float32Array, threshold: float) -> Section:
+    """Return a section of points with the weights of the anisotropic loss."""
     size = points.shape[1]
     norms = np.linalg.norm(points.astype(np.float64), axis=1)
     limit = np.float32(threshold * norms.mean())
@@ -67,7 +68,7 @@ def weighed(points: Float32Array, threshold: float) -> Section:
 
 
 def final_loss(section: Section, seed: Float32Array, *, joint: bool, rounds: int) -> float:
-    """Of one projective cluster, from one start."""
+    """Return the loss of one projective cluster, trained from one start."""
     found = cluster(
         section, seed[None].copy(), projective=True, joint=joint, max_iterations=rounds, tolerance=1e-7
     )

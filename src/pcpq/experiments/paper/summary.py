@@ -1,4 +1,4 @@
-"""A result in words, for a terminal: ours beside what the paper printed."""
+"""Text tables of a result for the terminal, beside the published numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pcpq.experiments.paper.protocols import PROTOCOLS
 
 
 def summary(result: Mapping[str, Any]) -> str:
-    """The paper's tables."""
+    """Return the tables of the paper as text."""
     data, settings, probes = result["data"], result["settings"], result["probes"]
     head = (
         f"{data['name']}: {data['n']:,} x {data['d']}, {data['queries']:,} queries, {settings['lists']} lists, "
@@ -55,15 +55,15 @@ def summary(result: Mapping[str, Any]) -> str:
 
 
 def shown(method: Mapping[str, Any], field: str) -> str:
-    """What the paper has, if anything."""
+    """Return the published number of a field; an empty string if there is none."""
     value = (method["published"] or {}).get(field)
     return "" if value is None else f"{value:.3f}"
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
-    """Lines with columns under each other."""
+    """Return lines with aligned columns; empty columns are left out."""
     cells = [tuple(head), *(tuple(row) for row in rows)]
-    # What the paper does not have needs no column.
+    # Columns of numbers that the paper does not have are empty.
     shown = [0, *(column for column in range(1, len(cells[0])) if any(row[column] for row in cells[1:]))]
     cells = [tuple(row[column] for column in shown) for row in cells]
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]

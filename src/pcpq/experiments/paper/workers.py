@@ -1,4 +1,4 @@
-"""Processes that train quantizers: thousands of small ones, whose training is short calls under one lock."""
+"""Processes that train thousands of small quantizers, because short calls in threads wait for the GIL."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ Result = TypeVar("Result")
 
 
 class Workers:
-    """As many processes as asked for; with one, the work is done here."""
+    """A pool of processes; with a count of 1, the work is done in this process."""
 
     def __init__(self, count: int) -> None:
         self.count = count
-        # Not forked: threads may hold locks that a fork would copy.
+        # Spawned, because a fork would copy locks that threads hold.
         context = multiprocessing.get_context("spawn")
         self.pool = ProcessPoolExecutor(count, mp_context=context) if count > 1 else None
 
     def map(
         self, function: Callable[[Item], Result], items: Iterable[Item], done: Callable[[], None]
     ) -> list[Result]:
-        """`[function(item) for item in items]`; `done` is called after each."""
+        """Return `[function(item) for item in items]`; `done` is called after each item."""
         results = []
         for result in map(function, items) if self.pool is None else self.pool.map(function, items):
             results.append(result)

@@ -1,4 +1,4 @@
-"""One HTML page of the JSON results in a folder."""
+"""An HTML report of the JSON results in a folder."""
 
 from pcpq.experiments.report.page import write_report
 

@@ -1,4 +1,4 @@
-"""Results of the quantizer benchmark: recall by the bytes of a code."""
+"""The panel of the quantizer benchmark: recall by bytes per code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COLUMNS = (
     Column("code"),
     Column("lists"),
     Column("query sample"),
-    Column("bytes a vector", ONE_DIGIT),
+    Column("bytes per vector", ONE_DIGIT),
     Column("10@10", SHARE, bar=True),
     Column("10@50", SHARE),
     Column("10@100", SHARE),
@@ -53,38 +53,38 @@ class Code:
     part: Part
 
     def beats(self, other: Code) -> bool:
-        """Whether it finds as much in no more bytes, and is better in one."""
-        mine, theirs = (self.recall, -self.size), (other.recall, -other.size)
-        return mine != theirs and mine[0] >= theirs[0] and mine[1] >= theirs[1]
+        """Return whether this has at least the recall in no more bytes, and is better in one of them."""
+        own, theirs = (self.recall, -self.size), (other.recall, -other.size)
+        return own != theirs and own[0] >= theirs[0] and own[1] >= theirs[1]
 
 
 def is_codes(part: Part) -> bool:
-    """Whether a file is a result of the quantizer benchmark on one data set."""
+    """Return whether a file is a result of the quantizer benchmark on one data set."""
     found = [part.value.get(name) for name in ("ours", "peers")]
     return any(isinstance(rows, list) and any(is_code(row) for row in rows) for rows in found)
 
 
 def is_code(row: object) -> bool:
-    """Whether a row is about a quantizer."""
+    """Return whether a row describes a quantizer."""
     return isinstance(row, dict) and "bytes" in row and "method" in row
 
 
 def codes_panels(files: list[Part]) -> list[Panel]:
-    """The panel of codes, none without files."""
+    """Return the panel of codes; an empty list without files."""
     if not files:
         return []
     names = labels([file.part("data").part("name").text() for file in files], [file.file for file in files])
     about = (
-        "How many of the true ten neighbours are among the best ten estimates, by the bytes of a code; every "
-        "list is scanned and nothing is re-ranked. A line joins the codes of a family that no smaller one of "
-        "it beats. A filled marker is a code that no code of any family beats in recall and bytes."
+        "The share of the true ten neighbors among the best ten estimates, by bytes per code; every list is "
+        "scanned and nothing is reranked. A line joins the codes that no code of the same family beats in "
+        "recall and bytes. A filled marker is a code that no code of any family beats."
     )
     views = [file_view(name, file) for name, file in zip(names, files, strict=True)]
     return [Panel("Codes by themselves", about, "codes", ("Data",), views)]
 
 
 def file_view(name: str, file: Part) -> View:
-    """The chart and the table of one data set."""
+    """Return the chart and the table of one data set."""
     codes = [
         code(row, ours)
         for part, ours in (("ours", True), ("peers", False))
@@ -92,7 +92,7 @@ def file_view(name: str, file: Part) -> View:
         for row in rows.rows()
     ]
     chart = Chart(
-        "Recall by bytes", Axis("bytes a vector, code only", "log"), Axis("recall 10@10", "recall"), []
+        "Recall by bytes", Axis("bytes per vector, code only", "log"), Axis("recall 10@10", "recall"), []
     )
     chart.series.extend(all_series(codes))
     table = Table("Every code", COLUMNS, [code_row(one) for one in codes])
@@ -100,20 +100,20 @@ def file_view(name: str, file: Part) -> View:
 
 
 def sources(file: Part) -> list[Source]:
-    """Where ours come from, and the peers'."""
+    """Return the sources of our results and of those of peers."""
     found = [source(file, name, None) for name in ("environment", "peers_environment") if file.maybe(name)]
     return [one for some in found for one in some] or source(file, "environment", None)
 
 
 def code(row: Part, ours: bool) -> Code:
-    """One row of the file."""
+    """Return the quantizer of a row of the file."""
     method = row.part("method").text()
     recall = row.part("recall_10_at_10").share()
     return Code(family(row, method, ours), method, row.part("bytes").positive(), recall, row)
 
 
 def family(row: Part, method: str, ours: bool) -> str:
-    """What a code is called without its settings: "Faiss IVF PQ" of "Faiss IVF PQ50x4"."""
+    """Return the name of a code without its settings: "Faiss IVF PQ" for "Faiss IVF PQ50x4"."""
     if not ours:
         return re.split(r"\s*\d", method, maxsplit=1)[0] or method
     sample = row.maybe("query_sample")
@@ -123,24 +123,24 @@ def family(row: Part, method: str, ours: bool) -> str:
 
 
 def all_series(codes: list[Code]) -> list[Series]:
-    """The codes of every family, small ones first."""
+    """Return one series per family, with codes sorted by size."""
     found = []
     for name in dict.fromkeys(one.family for one in codes):
-        mine = sorted((one for one in codes if one.family == name), key=lambda one: (one.size, one.recall))
-        found.append(Series(name, [point(one, mine, codes) for one in mine]))
+        own = sorted((one for one in codes if one.family == name), key=lambda one: (one.size, one.recall))
+        found.append(Series(name, [point(one, own, codes) for one in own]))
     return found
 
 
-def point(one: Code, mine: list[Code], everyone: list[Code]) -> Point:
-    """A code in the chart."""
+def point(one: Code, own: list[Code], all_codes: list[Code]) -> Point:
+    """Return the point of a code in the chart."""
     tip = [("code", one.method), ("recall 10@10", figure(one.recall, SHARE))]
-    tip += [("bytes a vector", figure(one.size, ONE_DIGIT)), ("lists", words(one.part.maybe("lists")))]
-    filled = not any(other.beats(one) for other in everyone)
-    return Point(one.size, one.recall, tip, filled, joined=not any(other.beats(one) for other in mine))
+    tip += [("bytes per vector", figure(one.size, ONE_DIGIT)), ("lists", words(one.part.maybe("lists")))]
+    filled = not any(other.beats(one) for other in all_codes)
+    return Point(one.size, one.recall, tip, filled, joined=not any(other.beats(one) for other in own))
 
 
 def code_row(one: Code) -> list[Cell]:
-    """A line of the table."""
+    """Return a row of the table."""
     return [
         one.family,
         one.method,

@@ -1,4 +1,4 @@
-"""Results of `pcpq paper` beyond the paper: equal bits, our additions, operations, its open suspicion."""
+"""Panels of results beyond the paper: equal bits, ablation, operations, joint center and scale."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from pcpq.experiments.report.model import (
 )
 from pcpq.experiments.report.parts import Part, optional_number, optional_rows, optional_text
 
-CODEBOOKS = {"per_list": "one a list", "shared": "shared"}
+CODEBOOKS = {"per_list": "one per list", "shared": "shared"}
 TRAINING = (("training_loss", "training loss", SIGNIFICANT),)
 MEASURES = ERRORS + TRAINING + SIZES + TIMES
 RECALL_COLUMNS = (
     ("all", 1, Column("1@1, all lists", SHARE, bar=True)),
     ("all", 10, Column("1@10, all lists", SHARE)),
     ("probed", 10, Column("1@10, lists probed", SHARE)),
-    ("reranked", 10, Column("1@10, re-ranked", SHARE)),
+    ("reranked", 10, Column("1@10, reranked", SHARE)),
 )
 OPERATIONS = (
     Column("method"),
@@ -40,30 +40,30 @@ OPERATIONS = (
     Column("distinct centers"),
     Column("operations, formula", COUNT),
     Column("operations, counted", COUNT),
-    Column("a query, µs", SIGNIFICANT),
+    Column("query, µs", SIGNIFICANT),
     Column("index, bits", COUNT),
     Column("index, bits, formula", COUNT),
 )
 
 
 def extension_panels(files: list[PaperFile]) -> list[Panel]:
-    """The panels that some file has something for."""
+    """Return the panels for which at least one file has results."""
     wanted = (
         (
             "Equal bits",
-            "Codes with scales beside codes without that have as many bits: more centers, or more sections. "
-            "Bits of codebooks are shared out over the vectors.",
+            "Codes with scales beside codes without scales of equal size: more centers, or more sections. "
+            "The bits of codebooks are divided by the number of vectors.",
             equal_bits_view,
         ),
         (
             "Ablation",
-            "Our additions to each method, one after the other: each line has all additions of those above it.",
+            "Our additions to each method, one after the other: each line includes the additions above it.",
             ablation_view,
         ),
         (
             "Operations",
-            "Operations of a query, counted while they are done, beside the paper's formulas, and the time "
-            "they take on one thread.",
+            "Operations per query, counted during execution, beside the paper's formulas, and the time on one "
+            "thread.",
             operations_view,
         ),
         (
@@ -82,12 +82,12 @@ def extension_panels(files: list[PaperFile]) -> list[Panel]:
 
 
 def view_of(file: PaperFile, charts: list[Chart], tables: list[Table]) -> View:
-    """A view of one file."""
+    """Return a view of one file."""
     return View((file.label,), [], charts, tables, file.sources())
 
 
 def bits_charts(file: PaperFile, named: list[tuple[str, str, Part]], *, line: bool) -> list[Chart]:
-    """Recall and error by all bits, of rows with their method's name and a word on what is special in them."""
+    """Return charts of recall and error by total bits; `named` has methods, descriptions and rows."""
     measures: tuple[tuple[str, str, Callable[[Part], float | None]], ...] = (
         ("Recall by bits", "Recall1@1, all lists", lambda row: recall_at(file, row, "all", 1)),
         ("Error by bits", "relative error", lambda row: optional_number(row, "relative_error")),
@@ -99,7 +99,7 @@ def bits_charts(file: PaperFile, named: list[tuple[str, str, Part]], *, line: bo
             bits, value = total_bits(row), measure(row)
             if bits is not None and value is not None:
                 tip = [("what", special), ("codebooks", codebooks(row))]
-                tip += [(label, figure(value, SHARE)), ("bits a vector", figure(bits, ONE_DIGIT))]
+                tip += [(label, figure(value, SHARE)), ("bits per vector", figure(bits, ONE_DIGIT))]
                 hollow = optional_text(row, "codebooks") == "shared"
                 point = Point(bits, value, tip, filled=not hollow)
                 by_name.setdefault((method, codebooks(row)), []).append(point)
@@ -107,7 +107,7 @@ def bits_charts(file: PaperFile, named: list[tuple[str, str, Part]], *, line: bo
             Series(f"{method}, codebooks {books}", points, line, method, not points[0].filled)
             for (method, books), points in by_name.items()
         ]
-        bits_axis = Axis("bits a vector, with its share of codebooks", "log")
+        bits_axis = Axis("bits per vector, with its share of codebooks", "log")
         if series:
             charts.append(Chart(title, bits_axis, Axis(label, "linear"), series))
     return charts
@@ -116,7 +116,7 @@ def bits_charts(file: PaperFile, named: list[tuple[str, str, Part]], *, line: bo
 def measured_table(
     file: PaperFile, caption: str, rows: list[Part], names: tuple[str, ...], texts: Callable[[Part], list[Cell]]
 ) -> Table:
-    """Rows of the same measures under names of their own."""
+    """Return a table of all measures; `texts` gives the first cells of a row, `names` their columns."""
     columns = [*(Column(name) for name in names), *(column for _, _, column in RECALL_COLUMNS)]
     columns += [Column(label, form, bar=name == "relative_error") for name, label, form in MEASURES]
     cells = []
@@ -127,13 +127,13 @@ def measured_table(
 
 
 def codebooks(row: Part) -> str:
-    """Whether lists share a codebook, in words."""
+    """Return the kind of codebooks as text."""
     found = optional_text(row, "codebooks")
     return NONE if found is None else CODEBOOKS.get(found, found)
 
 
 def equal_bits_view(file: PaperFile) -> View | None:
-    """Codes of as many bits, or None if the file has none."""
+    """Return the view of codes of equal size; None if the file has none."""
     rows = optional_rows(file.root, "equal_bits")
     if not rows:
         return None
@@ -149,7 +149,7 @@ def equal_bits_view(file: PaperFile) -> View | None:
 
 
 def ablation_view(file: PaperFile) -> View | None:
-    """Every step, or None if the file has none."""
+    """Return the view of the ablation; None if the file has none."""
     rows = optional_rows(file.root, "ablation")
     if not rows:
         return None
@@ -165,7 +165,7 @@ def ablation_view(file: PaperFile) -> View | None:
 
 
 def joint_view(file: PaperFile) -> View | None:
-    """Center and scale one after the other, and together; None if the file has nothing on it."""
+    """Return the view of center and scale solved in turns and jointly; None if the file has none."""
     rows = optional_rows(file.root, "joint")
     if not rows:
         return None
@@ -174,7 +174,7 @@ def joint_view(file: PaperFile) -> View | None:
 
 
 def single_table(file: PaperFile) -> list[Table]:
-    """What was found on single clusters, where the least loss is known; none if the file does not say."""
+    """Return the table of single clusters, whose least loss is known; an empty list if the file has none."""
     part = file.root.maybe("single_clusters")
     if part is None:
         return []
@@ -183,7 +183,7 @@ def single_table(file: PaperFile) -> list[Table]:
 
 
 def operations_view(file: PaperFile) -> View | None:
-    """Counts and formulas, or None if the file has none."""
+    """Return the view of operations; None if the file has none."""
     rows = optional_rows(file.root, "operations")
     if not rows:
         return None
@@ -197,4 +197,4 @@ def operations_view(file: PaperFile) -> View | None:
         ]
         for row in rows
     ]
-    return view_of(file, [], [Table("Operations of a query", OPERATIONS, cells)])
+    return view_of(file, [], [Table("Operations per query", OPERATIONS, cells)])

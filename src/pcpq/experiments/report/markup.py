@@ -1,4 +1,4 @@
-"""Panels as HTML and as the JSON that charts are drawn from. Whatever comes from a file is escaped here."""
+"""Panels as HTML, and as JSON for the script that draws charts. All text from files is escaped here."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from html import escape
 
 from pcpq.experiments.report.model import NONE, Cell, Chart, Column, Panel, Source, Table, View, figure
 
-WIDE = 36  # letters of a cell that may take several lines
+WIDE = 36  # cells with more letters are wrapped
 
 
 def embedded(panels: list[Panel]) -> str:
-    """What charts are drawn from, as JSON that no HTML parser finds an end tag in."""
+    """Return the data of charts as JSON without characters that an HTML parser could read as a tag."""
     data = [
         {
             "group": panel.group,
@@ -28,7 +28,7 @@ def embedded(panels: list[Panel]) -> str:
 
 
 def panel_html(panel: Panel, number: int) -> str:
-    """A section of the page."""
+    """Return a section of the page."""
     views = "\n".join(view_html(view) for view in panel.views)
     return (
         f'<section class="panel" id="panel-{number}" aria-labelledby="title-{number}">\n'
@@ -39,12 +39,12 @@ def panel_html(panel: Panel, number: int) -> str:
 
 
 def contents_html(panels: list[Panel]) -> str:
-    """Links to the sections."""
+    """Return links to the sections."""
     return "\n".join(f'<a href="#panel-{i}">{escape(panel.title)}</a>' for i, panel in enumerate(panels))
 
 
 def view_html(view: View) -> str:
-    """All of one choice; the script shows one at a time."""
+    """Return a view; the script shows one view at a time."""
     about = "".join(f"<p>{escape(line)}</p>\n" for line in view.about)
     charts = "".join(chart_html(chart) for chart in view.charts)
     tables = "".join(table_html(table) for table in view.tables)
@@ -56,7 +56,7 @@ def view_html(view: View) -> str:
 
 
 def chart_html(chart: Chart) -> str:
-    """A place that the script draws in."""
+    """Return an empty figure in which the script draws."""
     note = f'<p class="note">{escape(chart.note)}</p>' if chart.note else ""
     return (
         f'<figure class="chart"><figcaption>{escape(chart.title)}</figcaption>{note}<div class="legend"></div>'
@@ -65,14 +65,14 @@ def chart_html(chart: Chart) -> str:
 
 
 def source_html(source: Source) -> str:
-    """The command, what it ran on, and the file."""
+    """Return a paragraph with the command, its environment, and the file."""
     command = f"<code>{escape(source.command)}</code>, " if source.command else ""
     facts = f"{escape(source.facts)}, " if source.facts else ""
     return f"<p>{command}{facts}in {escape(source.file)}.</p>\n"
 
 
 def table_html(table: Table) -> str:
-    """A table that sorts by any of its columns; columns that nothing is known of are left out."""
+    """Return a table that can be sorted by any column; empty columns are left out."""
     kept = [i for i in range(len(table.columns)) if any(row[i] is not None for row in table.rows)]
     columns = [table.columns[i] for i in kept]
     most = [largest(table, i) for i in kept]
@@ -91,18 +91,18 @@ def table_html(table: Table) -> str:
 
 
 def largest(table: Table, column: int) -> float:
-    """The largest number of a column, 0 if it has none."""
+    """Return the largest absolute number of a column, 0 if it has none."""
     return max((abs(row[column]) for row in table.rows if isinstance(row[column], float)), default=0)  # type: ignore[arg-type]
 
 
 def head_html(column: Column) -> str:
-    """A header with the button that sorts."""
+    """Return the header of a column, with the button that sorts by it."""
     kind = ' class="number"' if column.form else ""
     return f'<th scope="col"{kind}><button type="button">{escape(column.name)}</button></th>'
 
 
 def cell_html(cell: Cell, column: Column, most: float) -> str:
-    """A cell; a number as it is written, and in full to sort by."""
+    """Return a cell; a number is formatted, with its full value for sorting."""
     if cell is None:
         return f"<td{' class=number' if column.form else ''}>{NONE}</td>"
     if isinstance(cell, str):

@@ -1,4 +1,4 @@
-"""What every quantizer is measured by in a result of `pcpq paper`."""
+"""Measures of quantizers in a result of `pcpq paper`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pcpq.experiments.report.model import (
 )
 from pcpq.experiments.report.parts import Part, optional_number
 
-# The name in the file, ours, and how the number is written.
+# Name in the file, label in the report, and format of the number.
 ERRORS = (
     ("relative_error", "relative error", SHARE),
     ("signed_error", "signed error", SHARE),
@@ -30,54 +30,54 @@ ERRORS = (
     ("residual_error", "residual error", SHARE),
 )
 SIZES = (
-    ("code_bits", "code, bits a vector", COUNT),
-    ("codebook_bits", "codebooks, bits a vector", SIGNIFICANT),
+    ("code_bits", "code, bits per vector", COUNT),
+    ("codebook_bits", "codebooks, bits per vector", SIGNIFICANT),
 )
 TIMES = (
     ("build_seconds", "build, s", SIGNIFICANT),
-    ("query_microseconds", "a query, µs", SIGNIFICANT),
+    ("query_microseconds", "query, µs", SIGNIFICANT),
 )
-# Short in a table, in full over a chart.
-SHORT = {"all": "all lists", "probed": "lists probed", "reranked": "re-ranked"}
+# Short labels for tables; charts have the full ones.
+SHORT = {"all": "all lists", "probed": "lists probed", "reranked": "reranked"}
 PROTOCOLS = {protocol: (SHORT[protocol], title) for protocol, title in protocols.PROTOCOLS.items()}
 
 
 @dataclass(frozen=True)
 class PaperFile:
-    """A result of `pcpq paper` and what it is called on the page."""
+    """A result of `pcpq paper` and its label on the page."""
 
     root: Part
     label: str
 
     def recall_places(self) -> list[float]:
-        """The N of Recall1@N."""
+        """Return the values of N in Recall1@N."""
         return [one.positive() for one in self.root.part("recall_at").rows()]
 
     def about(self) -> list[str]:
-        """The data and the settings."""
+        """Return lines that describe the data, the settings and the run time."""
         data = self.root.part("data")
         note = data.maybe("note")
-        said = [data_line(data) + ".", "" if note is None else note.text()]
+        lines = [data_line(data) + ".", "" if note is None else note.text()]
         settings = self.root.part("settings").fields()
-        said.append(
+        lines.append(
             ", ".join(f"{name.replace('_', ' ')} {words(value)}" for name, value in settings.items()) + "."
         )
         seconds = self.root.maybe("seconds")
-        said.append("" if seconds is None else f"Seconds it took: {words(seconds)}.")
-        return [line for line in said if line]
+        lines.append("" if seconds is None else f"Run time in seconds: {words(seconds)}.")
+        return [line for line in lines if line]
 
     def sources(self) -> list[Source]:
-        """The command and what it ran on."""
+        """Return the command and its environment."""
         return source(self.root, "environment", optional_number(self.root.part("settings"), "threads"))
 
 
 def is_paper(part: Part) -> bool:
-    """Whether a file is a result of `pcpq paper`."""
+    """Return whether a file is a result of `pcpq paper`."""
     return bool(part.value.get("kind") == "paper")
 
 
 def paper_files(parts: list[Part]) -> list[PaperFile]:
-    """Results with their labels: the data set and the bits."""
+    """Return results with labels that name the data set and the bits."""
     names = []
     for part in parts:
         bits = part.part("settings").part("bits").positive()
@@ -87,17 +87,17 @@ def paper_files(parts: list[Part]) -> list[PaperFile]:
 
 
 def method_name(row: Part) -> str:
-    """What a method is called."""
+    """Return the name of the method of a row."""
     return row.part("method").text()
 
 
-def tips(said: dict[str, str]) -> list[tuple[str, str]]:
-    """Lines of a tooltip."""
-    return list(said.items())
+def tips(fields: dict[str, str]) -> list[tuple[str, str]]:
+    """Return the lines of a tooltip."""
+    return list(fields.items())
 
 
 def recalls(file: PaperFile, row: Part, protocol: str) -> list[tuple[float, float]]:
-    """N and Recall1@N under one protocol, none if they are not in the file."""
+    """Return pairs of N and Recall1@N under one protocol; an empty list if the file has none."""
     recall = row.maybe("recall")
     part = None if recall is None else recall.maybe(protocol)
     if part is None:
@@ -107,17 +107,17 @@ def recalls(file: PaperFile, row: Part, protocol: str) -> list[tuple[float, floa
 
 
 def recall_at(file: PaperFile, row: Part, protocol: str, at: int) -> float | None:
-    """Recall1@N for one N, or None."""
+    """Return Recall1@N for one N; None if the file has none."""
     return dict(recalls(file, row, protocol)).get(at)
 
 
 def recall_charts(file: PaperFile, named: list[tuple[str, Part]]) -> list[Chart]:
-    """Recall1@N by N, one chart for each protocol."""
+    """Return charts of Recall1@N by N, one per protocol."""
     curves = {protocol: {name: recalls(file, row, protocol) for name, row in named} for protocol in PROTOCOLS}
     every = [recall for some in curves.values() for curve in some.values() for _, recall in curve]
     if not every:
         return []
-    # The same axis for all, so that protocols can be compared.
+    # All charts have the same axis, so that protocols can be compared.
     axes = Axis("N", "log"), Axis("Recall1@N", "linear", (min(every), max(every)))
     charts = []
     for protocol, (_, title) in PROTOCOLS.items():
@@ -129,11 +129,11 @@ def recall_charts(file: PaperFile, named: list[tuple[str, Part]]) -> list[Chart]
 
 
 def recall_point(at: float, recall: float) -> Point:
-    """A place in a curve of recall."""
+    """Return a point of a recall curve."""
     return Point(at, recall, tips({"N": f"{at:.0f}", "Recall1@N": figure(recall, SHARE)}))
 
 
 def total_bits(row: Part) -> float | None:
-    """Bits a vector with its share of the codebooks, or None."""
+    """Return the bits per vector including its share of the codebooks; None if the file has none."""
     code, codebooks = row.maybe("code_bits"), optional_number(row, "codebook_bits")
     return None if code is None else code.positive() + max(0.0, codebooks or 0.0)

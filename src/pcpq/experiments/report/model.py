@@ -1,4 +1,4 @@
-"""What a page consists of: panels of views, each with charts, tables and where the numbers come from."""
+"""Contents of a page: panels of views, each with charts, tables and sources."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ SIGNIFICANT = "significant"
 COUNT = ",.0f"
 SHARE = ".4f"
 ONE_DIGIT = ",.1f"
-NONE = "\N{EN DASH}"  # stands where nothing was measured
+NONE = "\N{EN DASH}"  # shown if nothing was measured
 
 Cell = str | float | None
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis measures, in which unit, and how it is spaced: linear, log, or recall (wide towards 1)."""
+    """Label and unit of an axis, and its scale: linear, log, or recall (wider towards 1)."""
 
     label: str
     scale: str
-    reach: tuple[float, ...] = ()  # values that are on it in any case
+    reach: tuple[float, ...] = ()  # values that the axis always includes
 
 
 @dataclass(frozen=True)
@@ -32,19 +32,19 @@ class Point:
 
     x: float
     y: float
-    tip: list[tuple[str, str]]  # names and values, as they are shown
+    tip: list[tuple[str, str]]  # names and values of the tooltip
     filled: bool = True
-    joined: bool = True  # the line goes through it
+    joined: bool = True  # whether the line goes through it
 
 
 @dataclass(frozen=True)
 class Series:
-    """The measurements of one method; those of one `look` share a colour and a shape."""
+    """Measurements of one method; series of the same `look` share a color and a shape."""
 
     name: str
     points: list[Point]
     line: bool = True
-    look: str = ""  # its name, unless given
+    look: str = ""  # empty: the name
     hollow: bool = False
 
 
@@ -59,7 +59,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Chart:
-    """Points over two axes; methods without points are left out."""
+    """A chart of points over two axes; series without points are left out."""
 
     title: str
     x: Axis
@@ -71,7 +71,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its name, how its numbers are written ("" for text), whether bars show them too."""
+    """A column of a table: its name, the format of its numbers ("" for text), and whether bars are drawn."""
 
     name: str
     form: str = ""
@@ -89,7 +89,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Source:
-    """The file a view comes from, the command that wrote it, and what that ran on."""
+    """Origin of a view: the file, the command that wrote it, and its environment."""
 
     file: str
     command: str
@@ -98,7 +98,7 @@ class Source:
 
 @dataclass(frozen=True)
 class View:
-    """What a panel shows for one choice."""
+    """Content of a panel for one choice."""
 
     keys: tuple[str, ...]
     about: list[str]
@@ -109,17 +109,17 @@ class View:
 
 @dataclass(frozen=True)
 class Panel:
-    """A section of the page. Panels of one group share what is chosen and which methods are hidden."""
+    """A section of the page. Panels of one group share their choices and hidden methods."""
 
     title: str
     about: str
     group: str
-    choices: tuple[str, ...]  # names of what is chosen, one for each key of a view
+    choices: tuple[str, ...]  # names of the choices, one per key of a view
     views: list[View]
 
 
 def figure(value: float | None, form: str) -> str:
-    """A number in writing; a dash for none."""
+    """Return a formatted number; a dash for None."""
     if value is None:
         return NONE
     if form != SIGNIFICANT:
@@ -127,12 +127,12 @@ def figure(value: float | None, form: str) -> str:
     if value == 0:
         return "0"
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
-    # Very small numbers would be a row of zeros.
+    # In fixed notation, very small numbers would be a row of zeros.
     return format(value, ".3g") if digits > 6 else format(value, f",.{digits}f")
 
 
 def words(part: Part | None) -> str:
-    """Any JSON value in writing: an object as "name value, name value"."""
+    """Return any JSON value as text; an object becomes "name value, name value"."""
     if part is None:
         return NONE
     value = part.value
@@ -147,34 +147,34 @@ def words(part: Part | None) -> str:
 
 
 def inner(part: Part) -> str:
-    """A value within another: in brackets if it has parts itself."""
+    """Return a nested value as text, in parentheses if it is an object or an array."""
     return f"({words(part)})" if isinstance(part.value, dict | list) else words(part)
 
 
 def source(part: Part, environment: str, threads: float | None) -> list[Source]:
-    """Where numbers come from, if the file says so; at least the file."""
+    """Return the origin of numbers: the file, and the command and environment if it has them."""
     where = part.maybe(environment)
-    facts = [] if where is None else [text for name in ("cpu", "simd") if (text := said(where, name))]
-    if where is not None and (cpus := said(where, "cpus")):
+    facts = [] if where is None else [text for name in ("cpu", "simd") if (text := field_text(where, name))]
+    if where is not None and (cpus := field_text(where, "cpus")):
         facts.append(f"{cpus} CPU")
     if threads is not None:
         facts.append(f"{threads:.0f} thread" + ("" if threads == 1 else "s"))
     if where is not None:
         shown = {"command", "date", "cpu", "simd", "cpus"}
         facts += [f"{name} {words(value)}" for name, value in where.fields().items() if name not in shown]
-        facts += [text for text in (said(where, "date"),) if text]
-    command = "" if where is None else said(where, "command")
+        facts += [text for text in (field_text(where, "date"),) if text]
+    command = "" if where is None else field_text(where, "command")
     return [Source(part.file, command, ", ".join(facts))]
 
 
-def said(part: Part, name: str) -> str:
-    """A field in writing, "" if it is not there."""
+def field_text(part: Part, name: str) -> str:
+    """Return a field as text; "" if it is missing."""
     found = part.maybe(name)
     return "" if found is None else words(found)
 
 
 def data_line(data: Part) -> str:
-    """A data set in a phrase: its name, its size, and whatever else the file says of it."""
+    """Return a description of a data set: its name, its size, and the other fields of the file."""
     parts = [data.part("name").text()]
     n, d = data.maybe("n"), data.maybe("d")
     if n is not None and d is not None:
@@ -185,7 +185,7 @@ def data_line(data: Part) -> str:
 
 
 def labels(names: list[str], files: list[str]) -> list[str]:
-    """One label for each file: its name, and the file's where several have that name."""
+    """Return one label per file: its name, followed by the file name if several files have that name."""
     return [
         name if names.count(name) == 1 else f"{name} ({file.removesuffix('.json')})"
         for name, file in zip(names, files, strict=True)

@@ -1,4 +1,4 @@
-"""Read the results in a folder, write one HTML page of them."""
+"""The HTML page of the results in a folder."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from pcpq.util.durable_files import write_whole
 
 
 def write_report(folder: Path, out: Path | None = None) -> Path:
-    """The path of the page, `report.html` in the folder unless said otherwise.
+    """Write a page of the results in a folder; return its path, by default `report.html` in the folder.
 
-    It shows every *.json in the folder that is a result of `pcpq paper` or of the benchmarks of peers and
-    quantizers. Others are ignored; a damaged one, or none at all, is a ValueError.
+    It shows every *.json file that is a result of `pcpq paper` or of the benchmarks of peers and quantizers.
+    Other files are ignored. A ValueError is raised if a file is damaged or if there are no results.
     """
     folder = Path(folder)
     parts = [read(path) for path in sorted(folder.glob("*.json"))]
@@ -38,12 +38,12 @@ def write_report(folder: Path, out: Path | None = None) -> Path:
 
 
 def is_known(part: Part) -> bool:
-    """Whether a file is one of the three kinds of results."""
+    """Return whether a file is one of the three kinds of results."""
     return isinstance(part.value, dict) and (is_paper(part) or is_peers(part) or is_codes(part))
 
 
 def all_panels(known: list[Part]) -> list[Panel]:
-    """The sections of the page, in their order."""
+    """Return the sections of the page in order."""
     papers = paper_files([part for part in known if is_paper(part)])
     peers = [part for part in known if not is_paper(part) and is_peers(part)]
     codes = [part for part in known if not is_paper(part) and not is_peers(part)]
@@ -51,7 +51,7 @@ def all_panels(known: list[Part]) -> list[Panel]:
 
 
 def page(known: list[Part]) -> str:
-    """The page as HTML."""
+    """Return the page as HTML."""
     panels = all_panels(known)
     names = ", ".join(part.file for part in known)
     return Template(resource("page.html")).substitute(
@@ -66,5 +66,5 @@ def page(known: list[Part]) -> str:
 
 
 def resource(name: str) -> str:
-    """A file of this package."""
+    """Return the text of a file of this package."""
     return files("pcpq.experiments.report").joinpath(name).read_text("utf-8")

@@ -1,4 +1,4 @@
-"""Results of `pcpq paper`: the paper's tables and figures, its numbers beside ours."""
+"""The panel of the paper's experiments: tables and charts, with published numbers beside ours."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from pcpq.experiments.report.model import (
 )
 from pcpq.experiments.report.parts import Part, optional_share, optional_text
 
-# Of a thousand sorted errors as many are drawn as the eye can tell apart.
+# Number of points per curve of sorted errors.
 DRAWN_ERRORS = 41
 ERROR_AXIS = Axis("relative error of the top inner product", "linear")
 
 
 def paper_panel(files: list[PaperFile]) -> list[Panel]:
-    """The panel of the six methods, none without files."""
+    """Return the panel of the six methods; an empty list without files."""
     about = (
-        "The six methods of Projective Clustering Product Quantization, as its text has them; how the data "
-        "differ from the paper's is said below. The paper does not say how many lists its queries probe, nor "
-        "whether answers are re-ranked, so recall is given under three protocols."
+        "The six methods of Projective Clustering Product Quantization, as described in the paper. Differences "
+        "in the data are noted below. The paper does not state how many lists its queries probe, nor whether "
+        "candidates are reranked, so recall is given under three protocols."
     )
     views = [file_view(file) for file in files]
     return [Panel("The paper's experiments", about, "paper", ("Data",), views)] if views else []
 
 
 def file_view(file: PaperFile) -> View:
-    """Tables and charts of one result."""
+    """Return the tables and charts of one result."""
     rows = file.root.part("methods").rows()
     named = [(method_name(row), row) for row in rows]
     charts = [*recall_charts(file, named), *error_chart(named), *probe_chart(file, named)]
@@ -55,14 +55,14 @@ def file_view(file: PaperFile) -> View:
 
 
 def published(row: Part, name: str) -> float | None:
-    """A number that the paper printed, or None."""
+    """Return a published number; None if there is none."""
     part = row.maybe("published")
     found = None if part is None else part.maybe(name)
     return None if found is None else found.number()
 
 
 def error_table(rows: list[Part]) -> Table:
-    """Errors, ours and the paper's."""
+    """Return the table of errors, ours and published."""
     columns = [Column("method"), Column("paper's name")]
     for _, label, form in ERRORS:
         columns += [Column(f"{label}, ours", form), Column(f"{label}, published", form)]
@@ -77,7 +77,7 @@ def error_table(rows: list[Part]) -> Table:
 
 
 def recall_table(file: PaperFile, rows: list[Part]) -> Table:
-    """Recall1@1 and Recall1@10, ours under three protocols and the paper's."""
+    """Return the table of Recall1@1 and Recall1@10, ours under three protocols and published."""
     columns = [Column("method"), Column("paper's name")]
     for at in (1, 10):
         columns += [Column(f"1@{at}, published", SHARE)]
@@ -93,37 +93,37 @@ def recall_table(file: PaperFile, rows: list[Part]) -> Table:
 
 
 def cost_table(rows: list[Part]) -> Table:
-    """Bits and times."""
+    """Return the table of bits and times."""
     measures = SIZES + TIMES
     columns = [Column("method"), *(Column(label, form) for _, label, form in measures)]
     cells: list[list[Cell]] = [
         [method_name(row), *(None if (p := row.maybe(name)) is None else p.number() for name, _, _ in measures)]
         for row in rows
     ]
-    return Table("What the codes cost", columns, cells)
+    return Table("Size and time", columns, cells)
 
 
 def error_chart(named: list[tuple[str, Part]]) -> list[Chart]:
-    """Every query's error, sorted."""
+    """Return the chart of the sorted errors of all queries."""
     series = []
     for name, row in named:
         part = row.maybe("errors")
         errors = [] if part is None else sorted(one.number() for one in part.rows())
         if errors:
-            places = sorted({round(i * (len(errors) - 1) / (DRAWN_ERRORS - 1)) for i in range(DRAWN_ERRORS)})
-            points = [error_point(place / max(1, len(errors) - 1), errors[place]) for place in places]
+            positions = sorted({round(i * (len(errors) - 1) / (DRAWN_ERRORS - 1)) for i in range(DRAWN_ERRORS)})
+            points = [error_point(i / max(1, len(errors) - 1), errors[i]) for i in positions]
             series.append(Series(name, points))
     share = Axis("share of queries with at most this error", "linear")
     return [Chart("Sorted errors", share, ERROR_AXIS, series)] if series else []
 
 
 def error_point(share: float, error: float) -> Point:
-    """A place in a curve of sorted errors."""
+    """Return a point of a curve of sorted errors."""
     return Point(share, error, [("share of queries", f"{share:.1%}"), ("relative error", figure(error, SHARE))])
 
 
 def probe_chart(file: PaperFile, named: list[tuple[str, Part]]) -> list[Chart]:
-    """Recall by the number of lists probed, with the recall that the paper's methods do not exceed."""
+    """Return the chart of recall by the number of probed lists, with the published plateau."""
     probes = file.root.maybe("probes")
     if probes is None:
         return []
@@ -140,11 +140,11 @@ def probe_chart(file: PaperFile, named: list[tuple[str, Part]]) -> list[Chart]:
         marks.append(Mark("y", plateau, f"published plateau {plateau:.3f}"))
     if (chosen := probes.maybe("chosen")) is not None:
         marks.append(Mark("x", chosen.positive(), f"used above: {chosen.positive():.0f}"))
-    note = "Ceiling: the share of queries whose true answer is in the lists probed at all."
+    note = "Ceiling: the share of queries whose true nearest vector is in the probed lists."
     lists, recall = Axis("lists probed", "log"), Axis("Recall1@10, codes only", "linear")
     return [Chart("Recall by lists probed", lists, recall, series, marks, note)] if series else []
 
 
 def probe_point(probes: float, recall: float) -> Point:
-    """A place in the sweep."""
+    """Return a point of the sweep of probes."""
     return Point(probes, recall, tips({"lists probed": f"{probes:.0f}", "Recall1@10": figure(recall, SHARE)}))

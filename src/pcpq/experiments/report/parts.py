@@ -1,4 +1,4 @@
-"""JSON from a file, looked at part by part: what is missing or of the wrong kind is named."""
+"""Values of a JSON file; errors name the part that is missing or of the wrong type."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Part:
-    """A value in a JSON file that knows where it stands."""
+    """A value in a JSON file with its path in the file."""
 
     def __init__(self, value: Any, file: str, path: str = "") -> None:
         self.value = value
@@ -17,14 +17,14 @@ class Part:
         self.path = path
 
     def wrong(self, wanted: str) -> ValueError:
-        """The error that says what is expected here."""
+        """Return a ValueError that states what is expected here."""
         shown = repr(self.value)
         if len(shown) > 40:
             shown = shown[:40] + "..."
         return ValueError(f"{self.file}: {self.path or 'the whole'} must be {wanted}, not {shown}")
 
     def maybe(self, name: str) -> Part | None:
-        """A field of an object, or None if it is missing or null."""
+        """Return a field of an object; None if it is missing or null."""
         if not isinstance(self.value, dict):
             raise self.wrong("an object")
         if self.value.get(name) is None:
@@ -32,32 +32,32 @@ class Part:
         return Part(self.value[name], self.file, f"{self.path}.{name}" if self.path else name)
 
     def part(self, name: str) -> Part:
-        """A field of an object that must be there."""
+        """Return a field of an object; raise a ValueError if it is missing or null."""
         found = self.maybe(name)
         if found is None:
             raise ValueError(f"{self.file}: {f'{self.path}.{name}' if self.path else name} is missing")
         return found
 
     def rows(self) -> list[Part]:
-        """The members of an array."""
+        """Return the elements of an array."""
         if not isinstance(self.value, list):
             raise self.wrong("an array")
         return [Part(value, self.file, f"{self.path}[{i}]") for i, value in enumerate(self.value)]
 
     def fields(self) -> dict[str, Part]:
-        """The fields of an object."""
+        """Return the fields of an object."""
         if not isinstance(self.value, dict):
             raise self.wrong("an object")
         return {name: Part(value, self.file, f"{self.path}.{name}") for name, value in self.value.items()}
 
     def text(self) -> str:
-        """A string."""
+        """Return the value, which must be a string."""
         if not isinstance(self.value, str):
             raise self.wrong("a string")
         return self.value
 
     def number(self) -> float:
-        """A finite number."""
+        """Return the value, which must be a finite number."""
         if isinstance(self.value, bool) or not isinstance(self.value, int | float):
             raise self.wrong("a number")
         try:
@@ -69,21 +69,21 @@ class Part:
         return number
 
     def positive(self) -> float:
-        """A number above zero."""
+        """Return the value, which must be a number above zero."""
         number = self.number()
         if number <= 0:
             raise self.wrong("above zero")
         return number
 
     def share(self) -> float:
-        """A number from 0 to 1."""
+        """Return the value, which must be a number from 0 to 1."""
         number = self.number()
         if not 0 <= number <= 1:
             raise self.wrong("from 0 to 1")
         return number
 
     def shares(self, count: int) -> list[float]:
-        """So many numbers from 0 to 1."""
+        """Return the elements of an array of `count` numbers from 0 to 1."""
         rows = self.rows()
         if len(rows) != count:
             raise ValueError(f"{self.file}: {self.path} must have {count} numbers, not {len(rows)}")
@@ -91,31 +91,31 @@ class Part:
 
 
 def optional_number(part: Part, name: str) -> float | None:
-    """A number, or None if it is missing or null."""
+    """Return a field that is a number; None if it is missing or null."""
     found = part.maybe(name)
     return None if found is None else found.number()
 
 
 def optional_share(part: Part, name: str) -> float | None:
-    """A number from 0 to 1, or None if it is missing or null."""
+    """Return a field that is a number from 0 to 1; None if it is missing or null."""
     found = part.maybe(name)
     return None if found is None else found.share()
 
 
 def optional_text(part: Part, name: str) -> str | None:
-    """A string, or None if it is missing or null."""
+    """Return a field that is a string; None if it is missing or null."""
     found = part.maybe(name)
     return None if found is None else found.text()
 
 
 def optional_rows(part: Part, name: str) -> list[Part]:
-    """The members of an array, none if it is missing or null."""
+    """Return the elements of a field that is an array; an empty list if it is missing or null."""
     found = part.maybe(name)
     return [] if found is None else found.rows()
 
 
 def read(path: Path) -> Part:
-    """What a JSON file holds."""
+    """Return the content of a JSON file."""
     try:
         return Part(json.loads(path.read_bytes()), path.name)
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Results of the peers benchmark: queries a second, recall and bytes of everyone."""
+"""Panels of the peers benchmark: queries per second, recall and bytes of all methods."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ from pcpq.experiments.report.model import (
 )
 from pcpq.experiments.report.parts import Part, optional_number, optional_rows
 
-MODES = {"batch": "all at once", "single": "one a call"}
+MODES = {"batch": "all at once", "single": "one per call"}
 RECALL = Axis("recall 10@10", "recall")
-SPEED = Axis("queries a second", "log")
-BYTES = Axis("bytes a vector, the whole index", "log")
+SPEED = Axis("queries per second", "log")
+BYTES = Axis("bytes per vector, the whole index", "log")
 MEASURED = (
     Column("method"),
-    Column("recall aimed at", ".2f"),
+    Column("target recall", ".2f"),
     Column("recall", SHARE),
-    Column("queries a second", COUNT),
-    Column("bytes a vector", ONE_DIGIT),
+    Column("queries per second", COUNT),
+    Column("bytes per vector", ONE_DIGIT),
     Column("on the frontier"),
     Column("of these, code", ONE_DIGIT),
     Column("lists", COUNT),
     Column("width", COUNT),
-    Column("re-ranked", COUNT),
+    Column("reranked", COUNT),
     Column("build, s", SIGNIFICANT),
     Column("kind"),
 )
 RATIOS = (
     Column("ours"),
     Column("peer"),
-    Column("recall aimed at", ".2f"),
+    Column("target recall", ".2f"),
     Column("our recall", SHARE),
     Column("peer's recall", SHARE),
     Column("our speed over the peer's", ".2f", bar=True),
@@ -58,7 +58,7 @@ RATIOS = (
 
 @dataclass(frozen=True)
 class Result:
-    """One contestant at one recall in one mode."""
+    """Result of one method at one recall in one mode."""
 
     name: str
     mode: str
@@ -69,57 +69,57 @@ class Result:
     part: Part
 
     def beats(self, other: Result) -> bool:
-        """Whether it is as good in recall, speed and bytes, and better in one."""
+        """Return whether this is at least as good in recall, speed and bytes, and better in one of them."""
         mine = (self.recall, self.speed, -self.size)
         theirs = (other.recall, other.speed, -other.size)
         return mine != theirs and all(a >= b for a, b in zip(mine, theirs, strict=True))
 
 
 def is_peers(part: Part) -> bool:
-    """Whether a file is a result of the peers benchmark."""
+    """Return whether a file is a result of the peers benchmark."""
     runs = part.value.get("runs")
     return isinstance(runs, list) and any(isinstance(run, dict) and "contestants" in run for run in runs)
 
 
 def peers_panels(files: list[Part]) -> list[Panel]:
-    """The panel of speed, none without files."""
+    """Return the panel of speed; an empty list without files."""
     if not files:
         return []
     files = sorted(files, key=lambda file: (file.part("data").part("name").text(), -len(all_results(file))))
     names = labels([file.part("data").part("name").text() for file in files], [file.file for file in files])
     views = [view for name, file in zip(names, files, strict=True) for view in file_views(name, file)]
     about = (
-        "Queries a second, recall and bytes of pcpq and of others, everyone with the settings found best for "
-        "it. A filled marker is on the frontier: nobody else in the chart has at least its recall and its "
-        "speed in no more bytes."
+        "Queries per second, recall and bytes of pcpq and of other libraries, each with its best settings. A "
+        "filled marker is on the frontier: no other method in the chart has at least its recall and its speed "
+        "in no more bytes."
     )
     return [Panel("Speed, recall and bytes", about, "peers", ("Data", "Queries"), views)]
 
 
-def plain(name: str) -> str:
-    """A contestant's name as it is read: "pcpq PQ, scales 8" of "pcpq quantizer=(method=PQ, scales=8)"."""
+def readable_name(name: str) -> str:
+    """Return a readable name of a method: "pcpq PQ, scales 8" for "pcpq quantizer=(method=PQ, scales=8)"."""
     settings = r"\w+=\((?:method=)?([^()]*)\)"
     return re.sub(settings, lambda found: found[1].replace("=", " ").replace("_", " "), name)
 
 
 def file_views(name: str, file: Part) -> list[View]:
-    """One view for each mode of a file."""
+    """Return one view per mode of a file."""
     found = all_results(file)
     modes = dict.fromkeys(one.mode for one in found)
     return [mode_view(name, file, mode, [one for one in found if one.mode == mode]) for mode in modes]
 
 
 def all_results(file: Part) -> list[Result]:
-    """Everyone in all runs of a file."""
+    """Return the results of all methods in all runs of a file."""
     return [one for run in file.part("runs").rows() for one in results(run)]
 
 
 def results(run: Part) -> list[Result]:
-    """Everyone in a run."""
+    """Return the results of all methods in a run."""
     mode, target = run.part("mode").text(), run.part("target").share()
     return [
         Result(
-            plain(name),
+            readable_name(name),
             mode,
             target,
             row.part("recall").share(),
@@ -132,12 +132,12 @@ def results(run: Part) -> list[Result]:
 
 
 def mode_view(name: str, file: Part, mode: str, found: list[Result]) -> View:
-    """Charts and tables of one mode."""
+    """Return the charts and tables of one mode."""
     about = [data_line(file.part("data")) + "."]
     if (trial := file.maybe("try")) is not None and trial.value:
-        about.append("A quick try: everyone chose from fewer settings, and few rounds were timed.")
+        about.append("A quick trial: fewer settings were compared, and few rounds were timed.")
     tables = [
-        Table("Everyone's results", MEASURED, [measured_row(one, found) for one in found]),
+        Table("Results of all methods", MEASURED, [measured_row(one, found) for one in found]),
         Table("pcpq beside each peer; below 1 the peer is faster", RATIOS, ratio_rows(file, mode)),
         absent_table(file),
     ]
@@ -151,7 +151,7 @@ def mode_view(name: str, file: Part, mode: str, found: list[Result]) -> View:
 
 
 def charts(found: list[Result]) -> list[Chart]:
-    """Every pair of recall, speed and bytes."""
+    """Return charts of every pair of recall, speed and bytes."""
     names = list(dict.fromkeys(one.name for one in found))
 
     def series(x: str, y: str, line: bool) -> list[Series]:
@@ -167,11 +167,11 @@ def charts(found: list[Result]) -> list[Chart]:
 
 
 def point(one: Result, found: list[Result], x: str, y: str) -> Point:
-    """A result in a chart of two of its measures."""
+    """Return the point of a result in a chart of two of its measures."""
     tip = [
         ("recall", figure(one.recall, SHARE)),
-        ("queries a second", figure(one.speed, COUNT)),
-        ("bytes a vector", figure(one.size, ONE_DIGIT)),
+        ("queries per second", figure(one.speed, COUNT)),
+        ("bytes per vector", figure(one.size, ONE_DIGIT)),
         ("settings", settings(one.part)),
         ("kind", words(one.part.maybe("kind"))),
     ]
@@ -179,19 +179,19 @@ def point(one: Result, found: list[Result], x: str, y: str) -> Point:
 
 
 def on_frontier(one: Result, found: list[Result]) -> bool:
-    """Whether nobody beats it."""
+    """Return whether no other result beats this one."""
     return not any(other.beats(one) for other in found)
 
 
 def settings(row: Part) -> str:
-    """How a contestant searched."""
-    named = (("lists", "lists"), ("width", "width"), ("rerank", "re-ranked"))
+    """Return the search settings of a method as text."""
+    named = (("lists", "lists"), ("width", "width"), ("rerank", "reranked"))
     given = ((label, row.maybe(name)) for name, label in named)
     return ", ".join(f"{label} {words(part)}" for label, part in given if part is not None) or NONE
 
 
 def measured_row(one: Result, found: list[Result]) -> list[Cell]:
-    """A line of the table of results."""
+    """Return a row of the table of results."""
     counts = [optional_number(one.part, name) for name in ("code_bytes", "lists", "width", "rerank")]
     kind = words(one.part.maybe("kind"))
     frontier = "yes" if on_frontier(one, found) else "no"
@@ -200,11 +200,11 @@ def measured_row(one: Result, found: list[Result]) -> list[Cell]:
 
 
 def ratio_rows(file: Part, mode: str) -> list[list[Cell]]:
-    """Our speed over that of each peer in one mode."""
+    """Return the rows of the ratios of our speed to that of each peer in one mode."""
     return [
         [
-            plain(row.part("ours").text()),
-            plain(row.part("rival").text()),
+            readable_name(row.part("ours").text()),
+            readable_name(row.part("rival").text()),
             row.part("target").share(),
             row.part("recall").share(),
             row.part("rival_recall").share(),
@@ -216,9 +216,9 @@ def ratio_rows(file: Part, mode: str) -> list[list[Cell]]:
 
 
 def absent_table(file: Part) -> Table:
-    """Who reached a recall nowhere, or did not take part."""
+    """Return the table of methods that did not reach a recall or were not measured."""
     absent = file.maybe("absent")
     rows: list[list[Cell]] = (
-        [] if absent is None else [[plain(name), words(why)] for name, why in absent.fields().items()]
+        [] if absent is None else [[readable_name(name), words(why)] for name, why in absent.fields().items()]
     )
     return Table("Left out", (Column("method"), Column("why")), rows)

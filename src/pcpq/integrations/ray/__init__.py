@@ -1,22 +1,22 @@
 """Builds and searches on several machines, with Ray.
 
-sources.py   vectors in files, anywhere that fsspec reads, or in a Ray Data dataset; any of their rows
-sampling.py  the sample that a build in one process would train on, gathered from them
-encoding.py  some of the vectors as a file of rows, in the order of their lists
-merging.py   a few lists of all such files, in their place of one segment
-tasks.py     tasks, a few at a time
-building.py  build: all of this as tasks, and one commit
-candidates.py  what a slice tells of its rows
-slices.py    some lists of an index, and nothing else of it
-wire.py      queries and answers in pieces that travel with calls
-shard.py     what an actor does: searches in its slice of a generation
-answers.py   candidates of all shards to answers: those of the index as a whole
-replicas.py  who is asked, and who is asked instead
-view.py      an index in many hands that searches as one
-writer.py    the one writer of a directory
-writing.py   changes, to whichever directory they belong
-sharded.py   ShardedIndex
-terminal.py  for the command line
+sources.py     vectors in local files, in files that fsspec reads, or in a Ray Data dataset
+sampling.py    the training sample of a build in one process, gathered from the sources
+encoding.py    a range of vectors as a file of encoded rows, sorted by list
+merging.py     the files of encoded rows merged into one segment, a range of lists at a time
+tasks.py       a limited number of Ray tasks at a time
+building.py    build: sampling, encoding and merging as tasks, then one commit
+slices.py      a range of lists of an index
+candidates.py  candidates that a slice returns for a query
+wire.py        queries and results in pieces that Ray sends with a call
+shard.py       the actor that searches a slice of a generation
+answers.py     results of the whole index from the candidates of all shards
+replicas.py    calls to the replicas of a shard, with failover
+view.py        one generation of an index on many shards, searched as one index
+writer.py      the actor that writes to a directory
+writing.py     changes, sent to the directories that they belong to
+sharded.py     ShardedIndex
+terminal.py    connections of the command line
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""build: the index that a build in one process would make, by all machines of a cluster."""
+"""build: the same index as a build in one process, built by all nodes of a cluster."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ from pcpq.tuning.measure import measure
 
 # Searches number the rows of a segment with 32 bits.
 MOST_ROWS = (1 << 31) - 1
-# What a task may hold of rows, and of vectors that it looks at for a sample.
+# Approximate bytes of encoded rows, or of vectors read for a sample, per task.
 TASK_BYTES = 1 << 27
-# Tasks for every CPU: where one takes longer, others go on.
+# Tasks per CPU; with several, a slow task delays the build less.
 TASKS_A_CPU = 4
-# Times that a task is done again because its worker or its node died.
+# Times that a task is repeated because its worker or its node died.
 RETRIES = 10
 
 
@@ -60,7 +60,7 @@ Learn = Callable[[GatheredStream], tuple[Index, TuningQueries]]
 
 @dataclass(frozen=True)
 class Work:
-    """What tasks of a build have in common: put into the cluster's memory once."""
+    """Data that all tasks of a build share, stored once in the object store of the cluster."""
 
     directory: Path
     source: Any
@@ -142,7 +142,7 @@ def build(
 
 
 class Build:
-    """One build, from the sample to the commit. Its tasks may die: others do the same again."""
+    """One build, from the sample to the commit. Tasks that die are repeated."""
 
     def __init__(
         self, store: Store, source: Source, task_bytes: int, threads: int | None, progress: Progress | None
@@ -152,7 +152,7 @@ class Build:
         self.work = Work(store.directory, ray.put(source))
 
     def run(self, given: NewIds, attributes: Any, learned: Learn) -> None:
-        """Learn, encode, merge, measure, commit."""
+        """Train, encode, merge, measure and commit."""
         n = len(self.source)
         index, asked = learned(GatheredStream(n, self.source.dimensions, self._gather))
         known_before = state_of(index).snapshot
@@ -178,7 +178,7 @@ class Build:
         self.store.tidy()
 
     def _gather(self, numbers: NDArray[np.intp] | None) -> FloatArray:
-        """Rows of the sample, all if there is no number."""
+        """Return the rows of the sample; numbers None: all rows."""
         tasks = []
         for rows in self._pieces():
             wanted = None
@@ -206,7 +206,7 @@ class Build:
         return found
 
     def _pieces(self, row_bytes: int | None = None) -> list[slice]:
-        """Rows for tasks, a whole number of batches each."""
+        """Return the ranges of rows of the tasks, each a whole number of batches."""
         n, batch = len(self.source), batch_rows(self.source.dimensions)
         row_bytes = row_bytes or 4 * self.source.dimensions
         cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
@@ -217,9 +217,9 @@ class Build:
     def _encode(
         self, trained: Trained, asked: TuningQueries | None, numbers: Ids | None
     ) -> tuple[list[Encoded], ExactAnswers | None]:
-        """All vectors as files of rows, and the exact answers among them."""
+        """Encode all vectors into files of rows; return them and the ground truth of the tuning queries."""
         work = replace(self.work, trained=ray.put(trained), asked=ray.put(asked))
-        # Kept vectors are most of a row; codes and all else are not more than as much again.
+        # Most of a row is its kept vector; codes and other columns need at most as many bytes again.
         pieces = self._pieces(4 * trained.dimensions + 32)
         tasks = [
             partial(encode_task.remote, work, rows, None if numbers is None else numbers[rows])
@@ -242,7 +242,7 @@ class Build:
     def _merge(
         self, trained: Trained, encoded: Sequence[Encoded], given: NewIds, extra: int = 0
     ) -> tuple[Segment, FileEntry]:
-        """One segment of all files of rows."""
+        """Merge all files of rows into one segment."""
         name = uuid4().hex
         frame = placed(
             frame_of(self.store.directory, name, trained, encoded, given.names), encoded, extra=extra
@@ -262,37 +262,37 @@ class Build:
     def _measure(
         self, snapshot: Snapshot, asked: TuningQueries, exact: ExactAnswers, given: NewIds
     ) -> RecallCurve:
-        """What searches find, as pcpq.build measures it."""
+        """Return the recall curve, measured as in pcpq.build."""
         numbers = given.numbers
         truth = exact.truth().renumbered(numbers)
         return measure(snapshot, asked.renumbered(numbers), truth, self.threads)
 
 
 def take_rows(work: Work, rows: slice, numbers: NDArray[np.intp] | None) -> FloatArray:
-    """Some rows of the sample."""
+    """Return the rows of the sample that lie in a range of rows."""
     source: Source = ray.get(work.source)
     wanted = np.arange(rows.start, rows.stop) if numbers is None else numbers
     return source.take(wanted, rows.start, rows.stop)
 
 
 def encode_rows(work: Work, rows: slice, ids: Ids | None) -> Encoded:
-    """Some vectors as a file of rows."""
+    """Encode a range of vectors into a file of rows."""
     source, trained, asked = ray.get([work.source, work.trained, work.asked])
     return encode_part(work.directory, source, rows, ids, trained, asked)
 
 
 def merge_rows(frame: Any, trained: Any, entries: list[FileEntry], lists: slice) -> Written:
-    """Some lists in their place."""
+    """Write a range of lists to the merged segment."""
     return write_lists(frame, trained, entries, lists)
 
 
 def read_column(source: Any, piece: int, name: str) -> Any:
-    """All values of a column in one piece."""
+    """Return all values of a column of one piece of the source."""
     return source.pieces[piece].column(name)
 
 
 def columns_of(source: Source, name: str) -> Any:
-    """A column of all pieces, one after the other."""
+    """Return a column of all pieces of the source, concatenated."""
     shared = ray.put(source)
     tasks = [partial(column_task.remote, shared, piece, name) for piece in range(len(source.pieces))]
     parts: list[Any] = []
@@ -302,34 +302,34 @@ def columns_of(source: Source, name: str) -> Any:
 
 
 def learned_from(like: Any, queries: Any, bytes_per_vector: Any, parameters: dict[str, Any]) -> Learn:
-    """Lists and codes, and what is known of searches, of another index."""
+    """Return a function that gives the training and the recall curve of an existing index."""
     if queries is not None or bytes_per_vector is not None or parameters:
         raise ValueError(
-            f"like is {os.fspath(like)}, which settles everything: queries and parameters are not taken"
+            f"like is {os.fspath(like)}, which settles everything: queries and parameters are not accepted"
         )
     index = open_index(like)
-    nobody = TuningQueries(
+    no_queries = TuningQueries(
         np.empty((0, state_of(index).snapshot.trained.dimensions)), np.empty(0, np.int64), "given"
     )
-    return lambda stream: (index, nobody)
+    return lambda stream: (index, no_queries)
 
 
 def given_ids(source: Source, ids: Any, id_column: str | None) -> Any:
-    """Ids as they were given, or those of a column."""
+    """Return the given ids, or the ids of a column."""
     if ids is not None and id_column is not None:
         raise ValueError(f"ids are given, and id_column is {id_column!r}: give one of them")
     return ids if id_column is None else values_of(columns_of(source, id_column), id_column)
 
 
 def given_attributes(source: Source, attributes: Any) -> Any:
-    """A table as it was given, or one of columns by name."""
+    """Return the given table, or a table of the named columns."""
     named = isinstance(attributes, (list, tuple)) and all(isinstance(name, str) for name in attributes)
     if not named or not attributes:
         return attributes
     return arrow().table({name: columns_of(source, name) for name in attributes})
 
 
-# As Ray has them.
+# The functions above as Ray tasks.
 take_task = ray.remote(max_retries=RETRIES)(take_rows)
 encode_task = ray.remote(max_retries=RETRIES)(encode_rows)
 merge_task = ray.remote(max_retries=RETRIES)(merge_rows)

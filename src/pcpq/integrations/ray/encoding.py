@@ -1,4 +1,4 @@
-"""Some of the vectors as a file of rows, sorted by list: what one task of a build leaves behind."""
+"""A range of vectors as a file of encoded rows, sorted by list: the result of one task of a build."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from numpy.typing import NDArray
 
 from pcpq.integrations.ray.sources import Source
 from pcpq.io.arrays import Ids
-from pcpq.segment.encoded_rows import Rows, RowsBuilder
-from pcpq.segment.list_statistics import Spread
+from pcpq.segment.encoded_rows import EncodedRows, EncodedRowsBuilder
+from pcpq.segment.list_statistics import ListStatistics
 from pcpq.segment.trained import Trained
 from pcpq.store.store import new_name
 from pcpq.store.tensors import FileEntry, Tensors, write_tensors
 from pcpq.tuning.ground_truth import ExactAnswers, FoundRows, TuningQueries
 from pcpq.util.batches import encoding_batches
 
-# Threads for which a build in one process has the largest batches; their size must be the same here, since sums
-# of a batch are rounded, and so are products of its rows with all centers.
+# Number of threads for which a build in one process has the largest batches. Batches must have the same size
+# here, because the sums of a batch and the products of its rows with the centroids are rounded.
 FEW_THREADS = 1
 MORE_THAN_A_BATCH = 1 << 20
 
 
 def batch_rows(dimensions: int) -> int:
-    """Vectors of a batch of a build in one process: of more of them, the first batch."""
+    """Return the number of vectors per batch of a build in one process, the size of its first batch."""
     return int(encoding_batches(MORE_THAN_A_BATCH, dimensions, FEW_THREADS)[0].stop)
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """A file of rows, and what is known of them."""
+    """A file of encoded rows, with their statistics."""
 
     entry: FileEntry
-    counts: NDArray[np.uint32]  # (L,) rows of each list
+    counts: NDArray[np.uint32]  # (L,) rows per list
     reach: float
-    residuals: tuple[float, ...]  # of each batch: sums are added up in the order of batches
+    residuals: tuple[float, ...]  # of each batch, because they are summed in the order of batches
     found: FoundRows | None
 
 
@@ -49,9 +49,9 @@ def encode_part(
     trained: Trained,
     asked: TuningQueries | None,
 ) -> Encoded:
-    """Vectors of some numbers, a whole number of batches, encoded; None for ids: they are the numbers."""
+    """Encode a range of rows, a whole number of batches, and write it to a file; ids None: the row numbers."""
     exact = None if asked is None else ExactAnswers(trained, asked)
-    builder, sums = RowsBuilder(rows.stop - rows.start), BatchSums()
+    builder, sums = EncodedRowsBuilder(rows.stop - rows.start), BatchSums()
     for batch in source.batches(rows.start, rows.stop, batch_rows(source.dimensions)):
         first = rows.start + builder.count
         if exact is not None:
@@ -73,44 +73,44 @@ def encode_part(
 
 
 class BatchSums:
-    """What spreads say of lists, batch by batch, without the lists that a batch has no row of."""
+    """Statistics of lists by batch, without the lists that have no row in a batch."""
 
     def __init__(self) -> None:
         self.residuals: list[float] = []
         self._lists: list[NDArray[np.int32]] = []
         self._sums: list[NDArray[np.float64]] = []
 
-    def add(self, lists: NDArray[np.int32], spread: Spread) -> None:
-        """A batch."""
+    def add(self, lists: NDArray[np.int32], spread: ListStatistics) -> None:
+        """Add the statistics of a batch."""
         filled = np.unique(lists)
         self._lists.append(filled)
         self._sums.append(spread.sums[:, filled].T)
         self.residuals.append(spread.residuals)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """In the order of lists, and of batches within them."""
+        """Return the sums sorted by list, and by batch within a list."""
         lists = np.concatenate(self._lists)
         order = np.argsort(lists, kind="stable")
         return {"sum_lists": lists[order], "sums": np.concatenate(self._sums)[order]}
 
 
 class PartFile:
-    """What encode_part wrote, read list by list."""
+    """Reader of a file of `encode_part`, by ranges of lists."""
 
     def __init__(self, directory: Path, entry: FileEntry) -> None:
         self._tensors = Tensors(directory, entry)
         self.counts = self._tensors["counts"].astype(np.int64)
         self._starts = np.concatenate([[0], np.cumsum(self.counts)])
 
-    def rows(self, lists: slice) -> Rows:
-        """Of some lists."""
+    def rows(self, lists: slice) -> EncodedRows:
+        """Return the encoded rows of a range of lists."""
         some = slice(int(self._starts[lists.start]), int(self._starts[lists.stop]))
-        names = Rows.__dataclass_fields__
+        names = EncodedRows.__dataclass_fields__
         columns = {name: self._tensors.get(name) for name in names}
-        return Rows.of({name: column[some] for name, column in columns.items() if column is not None})
+        return EncodedRows.of({name: column[some] for name, column in columns.items() if column is not None})
 
     def add_sums(self, lists: slice, totals: NDArray[np.float64]) -> None:
-        """Add those of all batches, one after the other, to (L, 3) totals."""
-        owners = self._tensors["sum_lists"]
-        low, high = np.searchsorted(owners, [lists.start, lists.stop])
-        np.add.at(totals, owners[low:high] - lists.start, self._tensors["sums"][low:high])
+        """Add the sums of a range of lists to (L, 3) totals, batch by batch in order."""
+        sum_lists = self._tensors["sum_lists"]
+        low, high = np.searchsorted(sum_lists, [lists.start, lists.stop])
+        np.add.at(totals, sum_lists[low:high] - lists.start, self._tensors["sums"][low:high])

@@ -1,8 +1,8 @@
-"""From files of rows, each sorted by list, to one segment: some lists at a time, each in its place of the file.
+"""Files of encoded rows, each sorted by list, merged into one segment, a range of lists per task.
 
-The file is the one that a build in one process writes. Everything in its header but three checksums is known
-before the rows are; how long it is, nearly always. Tasks write their lists where they belong then, the header
-comes last. If it turns out longer or shorter, the rest of the file is moved.
+The segment file is identical to that of a build in one process. Its header, except for three checksums, is
+computed before the rows are merged, and so is its length in nearly all cases. Tasks write their lists to their
+final offsets, and the header is written last. If its length is not the expected one, the arrays are moved.
 """
 
 from __future__ import annotations
@@ -19,123 +19,131 @@ from numpy.typing import NDArray
 from pcpq import _core
 from pcpq.integrations.ray.encoding import Encoded, PartFile
 from pcpq.quantizers.codes import Codes
-from pcpq.segment.encoded_rows import RowsBuilder
-from pcpq.segment.ids import Names
-from pcpq.segment.list_statistics import Spread
+from pcpq.segment.encoded_rows import EncodedRowsBuilder
+from pcpq.segment.ids import StringIds
+from pcpq.segment.list_statistics import ListStatistics
 from pcpq.segment.packing import BLOCK, Blocks
-from pcpq.segment.segment import LEAST_ROWS_A_BLOCK, Segment
+from pcpq.segment.segment import LEAST_ROWS_PER_BLOCK, Segment
 from pcpq.segment.trained import Trained
-from pcpq.store.serialization import LATER, Arrays, guard_of, large_arrays, page_of, segment_words, small_arrays
+from pcpq.store.serialization import (
+    LATER,
+    Arrays,
+    guard_of,
+    large_arrays,
+    page_of,
+    segment_metadata,
+    small_arrays,
+)
 from pcpq.store.tensors import FileEntry, Shape, as_bytes, checksum, header_for
 
-# A checksum of as many digits as most have.
+# A checksum with the most frequent number of digits, to estimate the length of the header.
 USUAL_CHECK = (1 << 32) - 1
 COPIED_AT_ONCE = 1 << 24
-# Arrays of the words of numbers, which no task writes.
-NAMED = ("text", "text_ends", "text_hashes")
+# Arrays of string ids, which are written by `finish`, not by a task.
+STRING_ID_ARRAYS = ("text", "text_ends", "text_hashes")
 SMALL = ("counts", "sums", "list_checks", "page_checks")
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A segment of all parts: how many rows its lists have, and where in the file arrays begin."""
+    """Layout of the merged segment: rows per list, and shapes and offsets of the arrays in the file."""
 
     directory: Path
     name: str
     counts: NDArray[np.int64]  # (L,)
     shapes: dict[str, Shape]  # of every array
-    places: dict[str, int]  # where each begins, if the header is as long as expected
+    places: dict[str, int]  # offset of each array, for a header of the expected length
     rows_a_page: int
-    loose: bool
+    unpacked: bool
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """Path of the segment file."""
         return self.directory / f"segment-{self.name}.safetensors"
 
     @property
     def blocks(self) -> Blocks:
-        """Where lists begin."""
+        """First rows and blocks of the lists."""
         return Blocks.of(self.counts, dense=self.dense)
 
     @property
     def dense(self) -> bool:
-        """Whether lists share blocks, as Segment.of has it."""
-        return int(self.counts.sum()) < LEAST_ROWS_A_BLOCK * len(self.counts)
+        """Whether lists share blocks; the same rule as in Segment.of."""
+        return int(self.counts.sum()) < LEAST_ROWS_PER_BLOCK * len(self.counts)
 
     @property
     def size(self) -> int:
-        """Of the file in bytes."""
+        """Size of the file in bytes."""
         ends = [place + size_of(self.shapes[name]) for name, place in self.places.items()]
         return max(ends)
 
 
 class Written(NamedTuple):
-    """Some lists that are in their place, and what is to be said of them."""
+    """Checksums and statistics of lists that are written."""
 
     lists: slice
     list_checks: NDArray[np.uint32]
     sums: NDArray[np.float64]  # (3, lists)
     first_page: int
-    page_checks: NDArray[np.uint32]  # of pages that lie within these lists
+    page_checks: NDArray[np.uint32]  # of pages that lie completely within these lists
 
 
 def size_of(shape: Shape) -> int:
-    """In bytes."""
+    """Return the size of an array in bytes."""
     return int(np.prod(shape[1], dtype=np.int64)) * shape[0].itemsize
 
 
 def frame_of(
-    directory: Path, name: str, trained: Trained, parts: Sequence[Encoded], names: Names | None
+    directory: Path, name: str, trained: Trained, parts: Sequence[Encoded], names: StringIds | None
 ) -> Frame:
-    """What the file of all parts will be like, seen from one row."""
+    """Return the layout of the merged segment without offsets; one row of a part shows the types of arrays."""
     counts: NDArray[np.int64] = np.stack([part.counts for part in parts]).sum(axis=0, dtype=np.int64)
     filled = int(np.flatnonzero(parts[0].counts)[0])
     one = PartFile(directory, parts[0].entry).rows(slice(filled, filled + 1)).taken(slice(0, 1))
-    alone = Segment.of(trained, own(one), Spread(1.0, np.zeros((3, len(counts))), 0.0), names)
-    rows_a_page, n = page_of(alone.kept), int(counts.sum())
-    frame = Frame(directory, name, counts, {}, {}, rows_a_page, alone.packed.loose)
+    example = Segment.of(trained, copied(one), ListStatistics(1.0, np.zeros((3, len(counts))), 0.0), names)
+    rows_a_page, n = page_of(example.kept), int(counts.sum())
+    frame = Frame(directory, name, counts, {}, {}, rows_a_page, example.packed.unpacked)
     pages = -(-n // rows_a_page)
-    spread = Spread(1.0, np.zeros((3, len(counts))), 0.0)
+    spread = ListStatistics(1.0, np.zeros((3, len(counts))), 0.0)
     small = small_arrays(counts, spread, np.zeros(len(counts), np.uint32), np.zeros(pages, np.uint32))
     shapes = {part: (array.dtype, array.shape) for part, array in small.items()}
-    for part, array in large_arrays(alone).items():
-        by_block = part == "codes" and not alone.packed.loose
-        length = len(array) if part in NAMED else frame.blocks.count if by_block else n
+    for part, array in large_arrays(example).items():
+        by_block = part == "codes" and not example.packed.unpacked
+        length = len(array) if part in STRING_ID_ARRAYS else frame.blocks.count if by_block else n
         shapes[part] = (array.dtype.newbyteorder("<"), (length, *array.shape[1:]))
     return replace(frame, shapes=shapes)
 
 
-def own(rows: Any) -> Any:
-    """Rows in memory of their own, which may be sorted."""
+def copied(rows: Any) -> Any:
+    """Return a copy of rows in memory, which can be sorted in place."""
     return type(rows).of({name: np.array(column) for name, column in rows.columns().items()})
 
 
 def placed(frame: Frame, parts: Sequence[Encoded], extra: int = 0) -> Frame:
-    """With places, for a header as long as expected, or `extra` longer."""
+    """Return the layout with offsets, for a header of the expected length plus `extra` bytes."""
     checks = dict.fromkeys(SMALL, USUAL_CHECK)
-    later = {part: USUAL_CHECK for part in LATER if part in frame.shapes}
+    large_checks = {part: USUAL_CHECK for part in LATER if part in frame.shapes}
     spread = spread_of(parts, np.zeros((3, len(frame.counts))))
-    words = segment_words(frame.blocks, spread, frame.rows_a_page, checks, later)
+    words = segment_metadata(frame.blocks, spread, frame.rows_a_page, checks, large_checks)
     _, places = header_for(frame.shapes, words)
     return replace(frame, places={name: place + extra for name, place in places.items()})
 
 
-def spread_of(parts: Sequence[Encoded], sums: NDArray[np.float64]) -> Spread:
-    """Of all rows; batches are added up one after the other."""
+def spread_of(parts: Sequence[Encoded], sums: NDArray[np.float64]) -> ListStatistics:
+    """Return the statistics of all rows; residuals are summed in the order of batches, as in one process."""
     total, first = 0.0, True
     for part in parts:
         for residuals in part.residuals:
             total, first = (residuals if first else residuals + total), False
-    return Spread(max(part.reach for part in parts), sums, total)
+    return ListStatistics(max(part.reach for part in parts), sums, total)
 
 
 def write_lists(frame: Frame, trained: Trained, entries: Sequence[FileEntry], lists: slice) -> Written:
-    """Some lists of all parts, sorted, packed and written to their place; to write them twice does no harm."""
+    """Merge a range of lists of all parts, pack it and write it to its offsets. A task may be repeated."""
     parts = [PartFile(frame.directory, entry) for entry in entries]
     counts = frame.counts[lists]
-    builder, totals = RowsBuilder(int(counts.sum())), np.zeros((len(counts), 3))
-    nothing = Spread(0.0, np.zeros((3, 0)), 0.0)
+    builder, totals = EncodedRowsBuilder(int(counts.sum())), np.zeros((len(counts), 3))
+    nothing = ListStatistics(0.0, np.zeros((3, 0)), 0.0)
     for part in parts:
         part.add_sums(lists, totals)
         some = part.rows(lists)
@@ -149,8 +157,8 @@ def write_lists(frame: Frame, trained: Trained, entries: Sequence[FileEntry], li
     blocks = Blocks.of(counts, dense=frame.dense)
     codes = Codes(rows.centers, rows.scales)
     packed = trained.codebooks.pack(blocks, rows.lists, codes, rows.bias_bytes)
-    judged_by = (rows.gains, rows.biases, rows.kept, rows.units, rows.ids)
-    segment = Segment(trained, blocks, packed, nothing, *judged_by)
+    columns = (rows.gains, rows.biases, rows.kept, rows.units, rows.ids)
+    segment = Segment(trained, blocks, packed, nothing, *columns)
     list_checks = np.empty(len(counts), np.uint32)
     one_page = np.empty(1, np.uint32)
     guard_of(segment, "", max(1, last - first), list_checks, one_page).compute(list_checks, one_page)
@@ -158,7 +166,7 @@ def write_lists(frame: Frame, trained: Trained, entries: Sequence[FileEntry], li
     descriptor = os.open(frame.path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         for name, array in large_arrays(segment).items():
-            by_block = name == "codes" and not frame.loose
+            by_block = name == "codes" and not frame.unpacked
             start = int(frame.blocks.places[lists.start]) // BLOCK if by_block else first
             width = size_of((frame.shapes[name][0], frame.shapes[name][1][1:]))
             write_at(descriptor, frame.places[name] + start * width, as_bytes(array))
@@ -171,7 +179,7 @@ def write_lists(frame: Frame, trained: Trained, entries: Sequence[FileEntry], li
 def checks_of_pages(
     kept: NDArray[Any], first: int, rows_a_page: int, frame: Frame
 ) -> tuple[int, NDArray[np.uint32]]:
-    """Of pages that lie within rows from `first` on, and which is the first of them."""
+    """Return the number of the first complete page in rows from `first` on, and all their checksums."""
     n, last = int(frame.counts.sum()), first + len(kept)
     first_page = -(-first // rows_a_page)
     end_page = -(-n // rows_a_page) if last == n else last // rows_a_page
@@ -182,20 +190,31 @@ def checks_of_pages(
     places = np.array([0, -(-len(some) // BLOCK) * BLOCK])
     checks, one_list = np.empty(end_page - first_page, np.uint32), np.empty(1, np.uint32)
     flat = as_bytes(some).reshape(len(some), -1)
-    _core.Guard("", rows, places, [], [], flat, rows_a_page, one_list, checks).compute(one_list, checks)
+    guard = _core.Guard(
+        file="",
+        rows=rows,
+        places=places,
+        by_block=[],
+        by_row=[],
+        kept=flat,
+        rows_per_page=rows_a_page,
+        list_checks=one_list,
+        page_checks=checks,
+    )
+    guard.compute(one_list, checks)
     return first_page, checks
 
 
-def write_at(descriptor: int, place: int, content: NDArray[np.uint8]) -> None:
-    """Bytes to a place in a file."""
+def write_at(descriptor: int, offset: int, content: NDArray[np.uint8]) -> None:
+    """Write bytes at an offset of a file."""
     left = memoryview(cast(Any, content))
     while left.nbytes:
-        done = os.pwrite(descriptor, left, place)
-        left, place = left[done:], place + done
+        done = os.pwrite(descriptor, left, offset)
+        left, offset = left[done:], offset + done
 
 
 def reserve(frame: Frame) -> None:
-    """The file, with room for everything and nothing in it yet."""
+    """Create the segment file in its final size, without content."""
     descriptor = os.open(frame.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         os.truncate(descriptor, frame.size)
@@ -204,9 +223,9 @@ def reserve(frame: Frame) -> None:
 
 
 def finish(
-    frame: Frame, parts: Sequence[Encoded], written: Sequence[Written], names: Names | None
+    frame: Frame, parts: Sequence[Encoded], written: Sequence[Written], names: StringIds | None
 ) -> FileEntry:
-    """Words, what is said of lists, and the header; the file is whole when this returns."""
+    """Write string ids, statistics, checksums and the header; return the entry of the complete file."""
     n_lists, pages = len(frame.counts), frame.shapes["page_checks"][1][0]
     list_checks, sums = np.empty(n_lists, np.uint32), np.empty((3, n_lists))
     page_checks, known = np.empty(pages, np.uint32), np.zeros(pages, bool)
@@ -215,20 +234,20 @@ def finish(
         within = slice(some.first_page, some.first_page + len(some.page_checks))
         page_checks[within], known[within] = some.page_checks, True
     content = np.memmap(frame.path, np.uint8, "r+")
-    named: Arrays = {}
+    string_ids: Arrays = {}
     if names is not None:
-        named = {"text": names.text, "text_ends": names.ends, "text_hashes": names.hashes}
-    for part, array in named.items():
+        string_ids = {"text": names.text, "text_ends": names.ends, "text_hashes": names.hashes}
+    for part, array in string_ids.items():
         as_array(frame, content, part).reshape(-1)[:] = as_bytes(array)
     kept = as_array(frame, content, "kept")
     width = size_of((frame.shapes["kept"][0], frame.shapes["kept"][1][1:])) * frame.rows_a_page
-    for page in np.flatnonzero(~known):  # those that end in another list than they begin in
+    for page in np.flatnonzero(~known):  # pages across the ranges of two tasks
         page_checks[page] = _core.crc32c(np.ascontiguousarray(kept[page * width : (page + 1) * width]))
     spread = spread_of(parts, sums)
     small = small_arrays(frame.counts, spread, list_checks, page_checks)
     checks = {part: checksum(array) for part, array in small.items()}
-    later = {part: checksum(as_array(frame, content, part)) for part in LATER if part in frame.shapes}
-    words = segment_words(frame.blocks, spread, frame.rows_a_page, checks, later)
+    large_checks = {part: checksum(as_array(frame, content, part)) for part in LATER if part in frame.shapes}
+    words = segment_metadata(frame.blocks, spread, frame.rows_a_page, checks, large_checks)
     header, places = header_for(frame.shapes, words)
     if places != frame.places:
         moved = replace(frame, places=places)
@@ -250,12 +269,12 @@ def finish(
 
 
 def as_array(frame: Frame, content: NDArray[np.uint8], name: str) -> NDArray[np.uint8]:
-    """The bytes of an array of the file."""
+    """Return the bytes of an array of the file."""
     return content[frame.places[name] : frame.places[name] + size_of(frame.shapes[name])]
 
 
 def move(frame: Frame, moved: Frame, content: Any) -> Any:
-    """All large arrays to where they belong, within the file: the header is not as long as was expected."""
+    """Move all arrays within the file, because the header is longer or shorter than expected."""
     ahead = moved.places["codes"] > frame.places["codes"]
     if ahead:
         del content
@@ -267,7 +286,7 @@ def move(frame: Frame, moved: Frame, content: Any) -> Any:
         for step in reversed(steps) if ahead else steps:
             count = min(COPIED_AT_ONCE, size - step)
             content[goal + step : goal + step + count] = content[start + step : start + step + count].copy()
-    # What lies between arrays is zero.
+    # Bytes between arrays are zero, as in a build in one process.
     end = 0
     for name in sorted(moved.places, key=moved.places.__getitem__):
         content[end : moved.places[name]] = 0
@@ -281,8 +300,8 @@ def move(frame: Frame, moved: Frame, content: Any) -> Any:
 
 
 def ranges_of_lists(frame: Frame, most_rows: int) -> list[slice]:
-    """Lists one after the other, so many that their rows are at most `most_rows`; one list at least."""
-    if frame.dense:  # small, and lists share blocks
+    """Return ranges of consecutive lists with at most `most_rows` rows each, but at least one list."""
+    if frame.dense:  # small; lists share blocks, so one task must write them all
         return [slice(0, len(frame.counts))]
     starts, found, first = frame.blocks.rows, [], 0
     while first < len(frame.counts):

@@ -1,4 +1,4 @@
-"""Who is asked, and who is asked instead: several actors hold the same shard, and any of them may die."""
+"""Calls to the replicas of a shard: if an actor dies, another one is called."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ray.exceptions import (
 from pcpq.integrations.ray.shard import GenerationGoneError
 from pcpq.integrations.ray.wire import joined
 
-# What says that an actor or its node is gone, not that a question was wrong.
+# Errors that mean that an actor or its node is lost, not that a call was invalid.
 DIED = (
     RayActorError,
     NodeDiedError,
@@ -33,68 +33,71 @@ DIED = (
     WorkerCrashedError,
     GetTimeoutError,
 )
-# Seconds between two rounds of asking all replicas, and for which one that failed is asked last.
+# Seconds between two rounds of calls to all replicas, and seconds for which a failed one is called last.
 PAUSE = 0.1
 AVOIDED = 2.0
 
 
 class ShardLostError(RuntimeError):
-    """No replica of a shard answers."""
+    """No replica of a shard responds."""
 
 
 class Replicas:
-    """Actors that hold the same shard."""
+    """Actors that hold the same shard, with their load and failures."""
 
     def __init__(self, name: str, actors: Iterable[Any]) -> None:
         self.name, self.actors = name, list(actors)
-        self._turn = 0
+        self._first = 0
         self._failed = [-AVOIDED] * len(self.actors)
         self._busy = [0] * len(self.actors)
-        # A question that is collected while this thread holds it says so here, too.
+        # Reentrant: garbage collection can finalize a Question while this thread holds the lock.
         self._lock = threading.RLock()
 
     def __getstate__(self) -> dict[str, Any]:
-        """For another process, which takes turns of its own."""
+        """Return the state for another process, which counts load and failures itself."""
         return {"name": self.name, "actors": self.actors}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """With all of them well, as far as anybody knows."""
+        """Restore the replicas without load or failures."""
         self.__init__(**state)  # type: ignore[misc]
 
     def order(self, work: int) -> list[int]:
-        """Whom to ask first, who has that much more to do now, and then: those that failed lately last."""
+        """Order replicas by load; recently failed ones come last. `work` is added to the load of the first."""
         with self._lock:
-            n, first, now = len(self.actors), self._turn, time.monotonic()
-            self._turn += 1
-            turns = [(first + i) % n for i in range(n)]
-            found = sorted(turns, key=lambda i: (now - self._failed[i] < AVOIDED, self._busy[i]))
+            n, first, now = len(self.actors), self._first, time.monotonic()
+            self._first += 1
+            numbers = [(first + i) % n for i in range(n)]
+            found = sorted(numbers, key=lambda i: (now - self._failed[i] < AVOIDED, self._busy[i]))
             self._busy[found[0]] += work
         return found
 
     def done(self, number: int, work: int) -> None:
-        """What this one was to do is done, or was in vain."""
+        """Subtract the work of a finished or abandoned call from the load of a replica."""
         with self._lock:
             self._busy[number] -= work
 
     def failed(self, number: int) -> None:
-        """Ask somebody else for a while."""
+        """Call this replica last for a while."""
         self._failed[number] = time.monotonic()
 
 
 class Question:
-    """One thing that is asked of one shard, until somebody answers; `work` says how much there is to do."""
+    """A call to one shard, repeated on other replicas until one responds; `work` is its share of the load."""
 
     def __init__(
-        self, replicas: Replicas, ask: Callable[[Any], Any], bring: Callable[[Any], Any], work: int = 1
+        self, replicas: Replicas, ask: Callable[[Any], Any], load: Callable[[Any], Any], work: int = 1
     ) -> None:
-        self.replicas, self._ask, self._bring = replicas, ask, bring
+        self.replicas, self._ask, self._load = replicas, ask, load
         self._order = replicas.order(work)
-        # When it is answered, or nobody waits any more.
+        # Called when there is an answer, or when the Question is discarded.
         self._over = weakref.finalize(self, replicas.done, self._order[0], work)
         self.reference = ask(replicas.actors[self._order[0]])
 
     def answer(self, patience: float, attempt: float) -> Any:
-        """What one of the replicas says; ShardLostError if none does for so many seconds."""
+        """Return the result of one of the replicas; raise a ShardLostError after `patience` seconds.
+
+        `attempt` is the timeout of one call in seconds.
+        """
         try:
             return self._answer(patience, attempt)
         finally:
@@ -113,24 +116,24 @@ class Question:
                     problem, reference = error, None
                     self.replicas.failed(number)
             if time.monotonic() > deadline:
-                said = str(problem).strip().splitlines()
+                lines = str(problem).strip().splitlines()
                 raise ShardLostError(
                     f"{self.replicas.name}: none of {len(self.replicas.actors)} replicas answers for "
-                    f"{patience:g} s: {said[0] if said else type(problem).__name__}"
+                    f"{patience:g} s: {lines[0] if lines else type(problem).__name__}"
                 ) from problem
             time.sleep(PAUSE)
 
     def _held(self, actor: Any, reference: Any, attempt: float) -> Any:
-        """An actor's answer, after it was given the generation if it lacks it."""
+        """Return the result of an actor; if the generation is not loaded there, load it and call again."""
         try:
             return received(reference, attempt)
         except GenerationGoneError:
-            received(self._bring(actor), attempt)
+            received(self._load(actor), attempt)
             return received(self._ask(actor), attempt)
 
 
 def received(reference: Any, seconds: float | None = None) -> Any:
-    """What an actor returned, in one piece or several, or what it raised as if it had been called here."""
+    """Return the result of an actor, in one or several pieces, or raise the exception that it raised."""
     try:
         found = ray.get(reference, timeout=seconds)
     except DIED:

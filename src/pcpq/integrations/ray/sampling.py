@@ -1,4 +1,4 @@
-"""The sample that a build in one process would train on, gathered from wherever the vectors are."""
+"""The training sample of a build in one process, gathered from distributed vectors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Gather = Callable[[NDArray[np.intp] | None], FloatArray]
 
 
 class Scattered:
-    """Some rows of an array that is nowhere as a whole, by their numbers in it."""
+    """Sampled rows of a distributed array, indexed by their numbers in the whole array."""
 
     def __init__(self, length: int, numbers: NDArray[np.intp] | None, rows: FloatArray) -> None:
         self.shape, self.dtype = (length, rows.shape[1]), rows.dtype
@@ -25,7 +25,7 @@ class Scattered:
         return self.shape[0]
 
     def __getitem__(self, numbers: slice | NDArray[np.intp]) -> FloatArray:
-        """Rows that are among those gathered."""
+        """Return rows by numbers, all of which must be in the sample."""
         if self._numbers is None:
             return self._rows[numbers]
         wanted = np.arange(*numbers.indices(len(self))) if isinstance(numbers, slice) else numbers
@@ -33,23 +33,23 @@ class Scattered:
 
 
 class GatheredStream(Stream):
-    """So many vectors, of which a sample is asked for and gathered; the rest of them never comes here."""
+    """A stream of distributed vectors, of which only the sample is transferred to this process."""
 
     def __init__(self, length: int, dimensions: int, gather: Gather) -> None:
         self._length, self._dimensions, self._gather = length, dimensions, gather
 
     @property
     def dimensions(self) -> int:
-        """Of a vector."""
+        """Number of dimensions of the vectors."""
         return self._dimensions
 
     @property
     def length(self) -> int:
-        """How many."""
+        """Number of vectors."""
         return self._length
 
     def sample(self, rows: int, generator: np.random.Generator) -> Sample:
-        """As Stream draws from an array."""
+        """Return the same random sample that Stream draws from an array of these vectors."""
         numbers: NDArray[np.intp] | None = None
         if self._length > rows:
             numbers = np.sort(generator.permutation(self._length)[:rows])

@@ -1,4 +1,4 @@
-"""What an actor does: it holds its slice of one or two generations and searches it."""
+"""The actor of a shard, which holds its slice of one or two generations and searches it."""
 
 from __future__ import annotations
 
@@ -31,81 +31,81 @@ from pcpq.store.manifest import Manifest, check_of, read_manifest
 from pcpq.store.store import Store
 from pcpq.tuning.measure import measure_index
 
-# Queries of a call that does not wait for its turn.
+# Calls with at most this number of queries do not wait for other batches.
 FEW_QUERIES = 64
-# Filters whose rows a shard remembers.
+# Number of filters whose allowed rows a shard caches.
 MOST_FILTERS = 16
 
 Key = tuple[int, int]
 
 
 class GenerationGoneError(Exception):
-    """A shard does not hold a generation, or no more."""
+    """A generation is not loaded in a shard, or no longer."""
 
 
 class Filter(NamedTuple):
-    """Which ids may be found; looked up once by every shard."""
+    """A filter of ids and attributes, evaluated once by every shard."""
 
     key: str
-    content: Any  # a list of one reference to (filter, exclude): not sent unless wanted
+    content: Any  # a list with one reference to (filter, exclude), so that Ray does not fetch it with each call
     where: str | None
     limits: WhereLimits | None = None
 
 
 class ShardRequest(NamedTuple):
-    """What a shard is asked for."""
+    """Parameters of a search of a shard."""
 
     k: int
     probes: int
-    reranks: Sequence[int]  # of every part
+    reranks: Sequence[int]  # candidates to rerank, per part
     wanted: Filter | None
-    pieces: int  # of the result
+    pieces: int  # number of pieces of the result
 
 
 class Description(NamedTuple):
-    """What searches have to know of a generation."""
+    """Description of a generation, as searches need it."""
 
     key: Key
     manifest: Manifest
     bounds: Ids
     trained: Trained
     recall: RecallCurve | None
-    counts: tuple[int, ...]  # rows that are there, of every part
+    counts: tuple[int, ...]  # rows without tombstones, per part
 
 
 def key_of(manifest: Manifest) -> Key:
-    """What tells generations apart, even of an index that was built anew in its place."""
+    """Return a key that is different for every generation, also if an index is replaced by a new build."""
     return manifest.generation, check_of({"files": sorted(manifest.files)})
 
 
 @dataclass
 class Loaded:
-    """A slice of a generation."""
+    """A loaded slice of a generation."""
 
     manifest: Manifest
-    snapshot: Snapshot  # all of it, mapped
+    snapshot: Snapshot  # of the whole index, memory-mapped
     parts: Sequence[SlicedPart]
     bounds: Ids
     filters: OrderedDict[str, tuple[Allowed, ...]] = field(default_factory=OrderedDict)
 
 
 class Shard:
-    """Some lists of one directory; which, whoever asks first says."""
+    """Actor with a range of lists of one directory, which the first call of `load` sets."""
 
     def __init__(self, directory: str, number: int, threads: int) -> None:
         self.store = Store(Path(directory))
         self.number, self.threads = number, threads
         self.loaded: dict[Key, Loaded] = {}
-        # Batches one after the other: all at once they would be done at once, and whoever asked for them would
-        # send the next ones at once, with nothing to do here meanwhile.
+        # Batches are searched one after the other. In parallel, all would end at the same time, and the shard
+        # would be idle until the next ones arrive.
         self.batches = threading.Lock()
 
     def newest(self) -> Manifest:
-        """What is on disk."""
+        """Return the newest manifest on disk."""
         return read_manifest(self.store.directory)
 
     def load(self, manifest: Manifest | None, bounds: Ids | int) -> Description:
-        """Hold a generation, the newest if none is named; `bounds` cut it, or so many shards."""
+        """Load a generation; manifest None: the newest. `bounds` are bounds of lists, or a number of shards."""
         if manifest is None:
             manifest, snapshot = self.store.load()
         else:
@@ -116,7 +116,7 @@ class Shard:
                 snapshot = self.store.snapshot_of(manifest)
             except FileNotFoundError as error:
                 raise GenerationGoneError(
-                    f"{error.filename} is gone, and with it {key_of(manifest)}"
+                    f"{error.filename} is gone, and with it generation {key_of(manifest)}"
                 ) from error
         if isinstance(bounds, int):
             bounds = bounds_of(snapshot, bounds)
@@ -132,18 +132,18 @@ class Shard:
         return Description(key, loaded.manifest, loaded.bounds, snapshot.trained, snapshot.recall, counts)
 
     def release(self, key: Key) -> None:
-        """Let a generation go."""
+        """Unload a generation."""
         self.loaded.pop(key, None)
 
     def allowed(self, key: Key, wanted: Filter) -> tuple[int, ...]:
-        """How many rows of every part a filter leaves here."""
+        """Return the number of rows of this shard that a filter allows, for every part."""
         return tuple(some.count for some in self._allowed(self._held(key), wanted))
 
     def candidates(self, key: Key, request: ShardRequest, *pieces: Float32Array) -> Any:
-        """For every part, what searches of the whole may judge: Candidates, as the wire has them."""
+        """Return the Candidates of every part, in pieces."""
         held, queries = self._held(key), from_pieces(pieces)
         allowed = self._allowed(held, request.wanted)
-        with self._turn(len(queries)):
+        with self._batch_lock(len(queries)):
             found = [
                 part.candidates(queries, request.k, request.probes, rerank, some, self.threads)
                 for part, rerank, some in zip(held.parts, request.reranks, allowed, strict=True)
@@ -151,62 +151,62 @@ class Shard:
         return cut(found, request.pieces)
 
     def answers(self, key: Key, request: ShardRequest, *pieces: Float32Array) -> Any:
-        """The best of all parts, scores and ids; right for the whole where this shard is all of it."""
+        """Return the best scores and ids of all parts, in pieces; for a directory with a single shard."""
         held, queries = self._held(key), from_pieces(pieces)
         k, probes, allowed = request.k, request.probes, self._allowed(held, request.wanted)
         found = []
-        with self._turn(len(queries)):
+        with self._batch_lock(len(queries)):
             for part, rerank, some in zip(held.parts, request.reranks, allowed, strict=True):
                 if some.count:
                     own_k = min(k, some.count)
                     scores, rows = part.segment.search(
                         queries, k=own_k, probes=probes, rerank=rerank, allowed=some, threads=self.threads
                     )
-                    there = rows >= 0
+                    found_rows = rows >= 0
                     if part.segment.guard is not None:
-                        part.segment.guard.judged(rows[there])
-                    found.append((scores, np.where(there, part.ids[np.maximum(rows, 0)], -1)))
+                        part.segment.guard.check_reranked(rows[found_rows])
+                    found.append((scores, np.where(found_rows, part.ids[np.maximum(rows, 0)], -1)))
         return cut(best_of(found, len(queries), k), request.pieces)
 
     def words(self, key: Key, numbers: Ids) -> NDArray[np.object_]:
-        """Words of numbers."""
-        return self._held(key).snapshot.words(numbers)
+        """Return the string ids of internal numbers."""
+        return self._held(key).snapshot.strings(numbers)
 
     def vectors(self, key: Key, ids: Any) -> Float32Array:
-        """As Index.reconstruct."""
+        """Return the vectors of ids, as Index.reconstruct does."""
         return vectors_of(self._held(key).snapshot, ids)
 
     def attributes(self, key: Key, ids: Any) -> Any:
-        """As Index.get."""
+        """Return the attributes of ids, as Index.get does."""
         return attributes_of(self._held(key).snapshot, ids)
 
     def contains(self, key: Key, some_id: Any) -> bool:
-        """As `in` of Index."""
+        """Return whether an id is in the directory."""
         held = self._held(key)
         if not is_id(some_id, held.manifest.kind):
             return False
         return any((rows >= 0).any() for rows in held.snapshot.find([some_id]))
 
     def statistics(self, key: Key) -> dict[str, Any]:
-        """As Index.stats, of the whole directory."""
+        """Return the statistics of Index.stats for the whole directory."""
         return statistics(self._held(key).snapshot)
 
     def measure(self, key: Key, queries: Any, truth: Any, seed: int) -> RecallCurve:
-        """What searches of the whole directory find."""
+        """Measure the recall of searches of the whole directory; return the recall curve."""
         return measure_index(self._held(key).snapshot, queries, truth, seed, self.threads)
 
-    def _turn(self, queries: int) -> AbstractContextManager[Any]:
-        """That of a call with so many queries."""
+    def _batch_lock(self, queries: int) -> AbstractContextManager[Any]:
+        """Return the lock of batches; for few queries, a context that does not wait."""
         return nullcontext() if queries <= FEW_QUERIES else self.batches
 
     def _held(self, key: Key) -> Loaded:
         held = self.loaded.get(key)
         if held is None:
-            raise GenerationGoneError(f"generation {key} is not held")
+            raise GenerationGoneError(f"generation {key} is not loaded")
         return held
 
     def _allowed(self, held: Loaded, wanted: Filter | None) -> tuple[Allowed, ...]:
-        """What may be found of every part."""
+        """Return the rows that a filter allows, for every part, from the cache if possible."""
         if wanted is None:
             return tuple(part.everything for part in held.parts)
         known = held.filters.get(wanted.key)

@@ -1,4 +1,4 @@
-"""ShardedIndex: one index, or several of the same training, on many nodes."""
+"""ShardedIndex: one index, or several indexes with the same training, on many nodes."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from pcpq.search.result import Result
 from pcpq.search.where import WhereLimits
 from pcpq.util.validation import whole_number
 
-# Times that a query begins anew because a generation went away under it.
+# Attempts per search, because a generation can be deleted during it.
 MOST_TRIES = 10
-# Calls that an actor works on at once, so that a long one does not hold up the others.
+# Concurrent calls per actor, so that a long call does not block others.
 CONCURRENCY = 8
 
 Found = TypeVar("Found")
@@ -91,44 +91,44 @@ class ShardedIndex:
             if there are several
         replicas : number of actors per shard, on different nodes if possible
         threads, num_cpus : threads and CPUs of each actor
-        patience : seconds during which a shard that does not answer is asked again, before it is an error
+        patience : seconds during which a shard that does not respond is called again, before it is an error
         options : options of the Ray actors, such as resources
         """
         paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
         nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0)]
         if not paths or not nodes:
-            raise ValueError(f"{len(paths)} directories on {len(nodes)} nodes: there must be one of each")
+            raise ValueError(f"{len(paths)} directories on {len(nodes)} nodes: expected at least one of each")
         whole_number("replicas", replicas, 1, 1 << 16)
         shards = (len(nodes) if len(paths) == 1 else 1) if shards is None else shards
         whole_number("shards", shards, 1, 1 << 16)
         given = {"num_cpus": num_cpus, "max_concurrency": CONCURRENCY} | (options or {})
         remote = ray.remote(Shard)
-        directories, turn = [], 0
+        directories, next_node = [], 0
         for one in paths:
-            place, held = os.path.abspath(os.fspath(one)), []
+            directory, shard_replicas = os.path.abspath(os.fspath(one)), []
             for number in range(shards):
                 actors = []
                 for replica in range(replicas):
-                    # Soft: where a node is gone, its actors begin anew elsewhere.
-                    node = NodeAffinitySchedulingStrategy(nodes[(turn + replica) % len(nodes)], soft=True)
+                    # Soft: if a node is lost, its actors are restarted on another one.
+                    node = NodeAffinitySchedulingStrategy(nodes[(next_node + replica) % len(nodes)], soft=True)
                     actor = remote.options(max_restarts=-1, scheduling_strategy=node, **given)
-                    actors.append(actor.remote(place, number, threads))
-                held.append(Replicas(f"{place}, shard {number}", actors))
-                turn += 1
-            directories.append(Directory(place, held))
+                    actors.append(actor.remote(directory, number, threads))
+                shard_replicas.append(Replicas(f"{directory}, shard {number}", actors))
+                next_node += 1
+            directories.append(Directory(directory, shard_replicas))
         try:
             return cls(directories, Patience(patience), {"num_cpus": 0})
         except BaseException:
-            for directory in directories:
-                stop(directory)
+            for one_directory in directories:
+                stop(one_directory)
             raise
 
     def __getstate__(self) -> dict[str, Any]:
-        """For another process: the same actors, a view of its own."""
+        """Return the state for another process, which uses the same actors with a new view."""
         return {"directories": self._directories, "patience": self._patience, "options": self._options}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Closing this one leaves the actors alone."""
+        """Restore a sent index. Closing it does not stop the actors."""
         self._directories, self._patience, self._options = (
             state["directories"],
             state["patience"],
@@ -179,7 +179,7 @@ class ShardedIndex:
             found = search(view.filtered(wanted, partial), queries, request)
             return Result(found.scores, view.words(found.ids))
 
-        return self._told(search_view, partial)
+        return self._with_missing(search_view, partial)
 
     def search_range(
         self,
@@ -210,17 +210,17 @@ class ShardedIndex:
 
     def reconstruct(self, ids: Any) -> Float32Array:
         """Return the (n, d) float32 vectors of n ids. Only for an index in one directory."""
-        found: Float32Array = self._ask_all("vectors", ids)
+        found: Float32Array = self._ask_directory("vectors", ids)
         return found
 
     def get(self, ids: Any) -> Any:
         """Return the attributes of ids as an Arrow table. Only for an index in one directory."""
-        return self._ask_all("attributes", ids)
+        return self._ask_directory("attributes", ids)
 
     def stats(self) -> list[dict[str, Any]]:
         """Return the statistics of Index.stats for each directory."""
         found: list[dict[str, Any]] = self._on_one_generation(
-            lambda view: [view.ask_one(place, "statistics") for place in range(len(self._directories))]
+            lambda view: [view.ask_one(number, "statistics") for number in range(len(self._directories))]
         )
         return found
 
@@ -230,7 +230,7 @@ class ShardedIndex:
     def __contains__(self, some_id: Any) -> bool:
         found: bool = self._on_one_generation(
             lambda view: any(
-                view.ask_one(place, "contains", some_id) for place in range(len(self._directories))
+                view.ask_one(number, "contains", some_id) for number in range(len(self._directories))
             )
         )
         return found
@@ -290,7 +290,7 @@ class ShardedIndex:
         return view
 
     def _on_one_generation(self, search: Callable[[View], Any]) -> Any:
-        """Search one generation; if it is gone from the disk and from a shard, the next one, from the start."""
+        """Search one generation; if it was deleted before a shard loaded it, search the newest one."""
         for number in range(MOST_TRIES):
             with self._fitted().used() as view:
                 try:
@@ -299,27 +299,27 @@ class ShardedIndex:
                     if number == MOST_TRIES - 1:
                         raise
             self.refresh()
-        raise AssertionError("no try was the last")
+        raise AssertionError("unreachable: the last attempt returns or raises")
 
-    def _told(self, search: Callable[[View], Any], partial: bool) -> Any:
+    def _with_missing(self, search: Callable[[View], Any], partial: bool) -> Any:
         missing: set[str] = set()
 
-        def remember(view: View) -> Any:
+        def search_once(view: View) -> Any:
             view.lost.clear()
             found = search(view)
             missing.update(view.lost)
             return found
 
-        found = self._on_one_generation(remember)
+        found = self._on_one_generation(search_once)
         return PartialResult(found.scores, found.ids, tuple(sorted(missing))) if partial else found
 
-    def _ask_all(self, method: str, *arguments: Any) -> Any:
+    def _ask_directory(self, method: str, *arguments: Any) -> Any:
         if len(self._directories) > 1:
-            raise ValueError(f"{len(self._directories)} directories; open one of them to ask for its {method}")
+            raise ValueError(f"{len(self._directories)} directories; open one of them to get its {method}")
         return self._on_one_generation(lambda view: view.ask_one(0, method, *arguments))
 
     def _filter(self, request: SearchRequest) -> Filter | None:
-        """What is sent to shards; that of a Bitmap once."""
+        """Return the filter that is sent to shards; a Bitmap is sent once and then reused."""
         only, refused = request.filter, request.exclude
         if not request.filtered:
             return None
@@ -335,38 +335,40 @@ class ShardedIndex:
         return made
 
     def _newest(self) -> View:
-        """All shards on the newest generation of every directory, as far as they answer."""
+        """Load the newest generation of every directory in all shards that respond; return a view of it."""
         for _ in range(MOST_TRIES):
             try:
-                found = [self._loaded(place) for place in range(len(self._directories))]
+                found = [
+                    self._load_newest(directory_number) for directory_number in range(len(self._directories))
+                ]
                 return View(self._directories, found, self._patience)
             except GenerationGoneError:
                 time.sleep(0.05)
-        raise GenerationGoneError("generations go away faster than they are opened")
+        raise GenerationGoneError("generations are deleted faster than they are opened")
 
-    def _loaded(self, place: int) -> Description:
-        """One shard reads the manifest and cuts the lists; the others follow it."""
-        directory, view = self._directories[place], self._view
+    def _load_newest(self, directory_number: int) -> Description:
+        """Load the newest generation of a directory in one shard, which divides the lists, then in all."""
+        directory, view = self._directories[directory_number], self._view
         bounds: Any = len(directory.shards)
         manifest = None
         if view is not None:
-            manifest = self._anyone(directory, lambda actor: actor.newest.remote())
-            before = view.descriptions[place]
+            manifest = self._ask_any(directory, lambda actor: actor.newest.remote())
+            before = view.descriptions[directory_number]
             if key_of(manifest) == before.key:
                 return before
-            if manifest.trained == before.manifest.trained:  # a shard keeps its lists
+            if manifest.trained == before.manifest.trained:  # shards keep their lists
                 bounds = before.bounds
-        first: Description = self._anyone(directory, lambda actor: actor.load.remote(manifest, bounds))
-        everyone = [actor for replicas in directory.shards for actor in replicas.actors]
-        # Who does not follow now, follows when it is asked.
+        first: Description = self._ask_any(directory, lambda actor: actor.load.remote(manifest, bounds))
+        actors = [actor for replicas in directory.shards for actor in replicas.actors]
+        # Shards that do not respond now load the generation at their first search.
         ray.wait(
-            [actor.load.remote(first.manifest, first.bounds) for actor in everyone],
-            num_returns=len(everyone),
+            [actor.load.remote(first.manifest, first.bounds) for actor in actors],
+            num_returns=len(actors),
             timeout=self._patience.all,
         )
         return first
 
-    def _anyone(self, directory: Directory, ask: Callable[[Any], Any]) -> Any:
+    def _ask_any(self, directory: Directory, ask: Callable[[Any], Any]) -> Any:
         replicas = Replicas(directory.path, [actor for one in directory.shards for actor in one.actors])
         return Question(replicas, ask, ask).answer(self._patience.all, self._patience.one)
 
@@ -379,7 +381,7 @@ class ShardedIndex:
 
 
 def stop(directory: Directory) -> None:
-    """End all actors of a directory."""
+    """Stop all actors of a directory."""
     for replicas in directory.shards:
         for actor in replicas.actors:
             ray.kill(actor)

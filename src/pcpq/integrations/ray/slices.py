@@ -1,7 +1,7 @@
-"""Some lists of an index, and nothing else of it: lists lie one after the other, and so do those of a shard.
+"""A range of consecutive lists of an index, which one shard holds.
 
-A slice is a segment whose other lists are empty. It ranks all lists as the whole does and scans its own; what
-it finds has the scores, by code and in the end, and the row numbers that the whole would give it.
+A slice is a segment whose other lists are empty. It ranks all lists as the whole index does and scans its own.
+Its candidates have the same scores, by code and reranked, and the same order of rows as in the whole index.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pcpq.integrations.ray.candidates import NOTHING, Candidates, candidates_of
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.search.snapshot import Snapshot
-from pcpq.segment.list_statistics import Spread
+from pcpq.segment.list_statistics import ListStatistics
 from pcpq.segment.packing import BLOCK, Blocks
 from pcpq.segment.part import Part, rows_in
 from pcpq.segment.segment import QUERIES_TOGETHER, Allowed, Mask, Segment, refuse_string_filter
@@ -26,7 +26,7 @@ from pcpq.util.threads import available_threads, map_threads
 
 
 def bounds_of(snapshot: Snapshot, shards: int) -> Ids:
-    """(shards + 1,) where lists are cut so that every shard has about as many rows."""
+    """Return the (shards + 1,) bounds of ranges of lists with about the same number of rows."""
     n_lists = len(snapshot.trained.partition)
     counts = np.zeros(n_lists, np.int64)
     for part in snapshot.parts:
@@ -39,40 +39,40 @@ def bounds_of(snapshot: Snapshot, shards: int) -> Ids:
 
 @dataclass(frozen=True)
 class WholeSpread:
-    """The spread of a whole segment, whatever lists are left: searches guess by it, and round as it says."""
+    """Statistics of the whole segment, so that a slice estimates and rounds as the whole index does."""
 
-    spread: Spread
+    spread: ListStatistics
     counts: Ids
 
     @property
     def reach(self) -> float:
-        """No decoded row is longer."""
+        """Upper bound of the lengths of decoded rows of the whole segment."""
         return self.spread.reach
 
     @property
     def residuals(self) -> float:
-        """Of all rows."""
+        """Sum of the residuals of all rows of the whole segment."""
         return self.spread.residuals
 
     @property
     def sums(self) -> NDArray[np.float64]:
-        """Of all rows."""
+        """Sums per list over all rows of the whole segment."""
         return self.spread.sums
 
     def shapes(self, counts: Ids, dimensions: int) -> Float32Array:
-        """As those of the whole."""
+        """Return the shapes of the lists of the whole segment; the counts of the slice are ignored."""
         return self.spread.shapes(self.counts, dimensions)
 
 
 class SliceChecks:
-    """What a slice looks at before it answers: its lists, and the pages of kept vectors that it judged by."""
+    """Checksums of a slice: those of its lists, and of the pages of kept vectors that it reranks with."""
 
     def __init__(self, native: Any, whole: Any, first: int, count: int) -> None:
         self.native, self._whole, self._first = native, whole, first
         self._seen = np.zeros(count, bool)
 
-    def judged(self, rows: Ids) -> None:
-        """Rows of the slice that candidates were judged by."""
+    def check_reranked(self, rows: Ids) -> None:
+        """Check the kept vectors of reranked rows of the slice, each row once."""
         new = rows[~self._seen[rows]]
         if len(new):
             new = np.unique(new)
@@ -80,16 +80,16 @@ class SliceChecks:
             self._seen[new] = True
 
     def ids(self) -> None:
-        """All ids of its lists."""
+        """Check the ids of all lists of the slice."""
         self.native.check_all()
 
     def everything(self) -> None:
-        """All of its lists."""
+        """Check all lists of the slice."""
         self.native.check_all()
 
 
 class SlicedPart:
-    """Some lists of a part."""
+    """A range of lists of a part."""
 
     def __init__(self, part: Part, lists: slice) -> None:
         whole, blocks = part.segment, part.segment.blocks
@@ -121,7 +121,7 @@ class SlicedPart:
             whole,
             blocks=Blocks(rows, places),
             packed=packed._replace(
-                blocks=packed.blocks[some if packed.loose else some_blocks],
+                blocks=packed.blocks[some if packed.unpacked else some_blocks],
                 scales=None if packed.scales is None else packed.scales[some],
                 biases=None if packed.biases is None else packed.biases[some],
             ),
@@ -139,7 +139,7 @@ class SlicedPart:
             bare = replace(own, kept=np.empty((last - first, 0), np.uint8))
             native = guard_of(bare, str(whole.guard.path), last - first, checks, np.zeros(1, np.uint32))
             guard = SliceChecks(native, whole.guard, first, last - first)
-        # Searches number rows, not ids: of equal candidates the lower row comes first.
+        # Searches return row numbers in place of ids, because the lower row of equal candidates comes first.
         self.segment: Segment = replace(own, ids=np.arange(last - first), guard=guard)
         self.live = self.segment.every_row
         if part.live is not None:
@@ -152,37 +152,37 @@ class SlicedPart:
 
     @property
     def everything(self) -> Allowed:
-        """All of its rows that are there."""
+        """All rows of the slice without tombstones."""
         if self.all_live:
             return Allowed(len(self))
         return self.only(self.live, self.share)
 
     def only(self, mask: Mask, share: float = 0.0) -> Allowed:
-        """What a mask leaves of them."""
+        """Return the rows that a mask allows, without tombstones."""
         both = mask & self.live
         return Allowed(int(np.unpackbits(both.view(np.uint8)).sum()), both, share)
 
     @property
     def every_row(self) -> Mask:
-        """The mask of all rows, removed ones too."""
+        """Mask of all rows, including tombstones."""
         return self.segment.every_row
 
     def mask_of_rows(self, rows: NDArray[np.intp]) -> Mask:
-        """The mask of those rows of the whole segment that are in the slice."""
+        """Return the mask of those rows of the whole segment that are in the slice."""
         chosen = np.zeros(len(self), bool)
         here = rows[(rows >= self.first) & (rows < self.first + len(self))]
         chosen[here - self.first] = True
         return self.segment.blocks.mask(chosen)
 
     def rows_of(self, some: Allowed) -> NDArray[np.bool_]:
-        """(n,) whether each row of the whole segment is among these rows of the slice."""
+        """Return an (n,) mask of the whole segment that is True for these rows of the slice."""
         mask = self.live if some.mask is None else some.mask
         chosen = np.zeros(len(self._whole), bool)
         chosen[self.first : self.first + len(self)] = rows_in(self.segment.blocks, mask)
         return chosen
 
     def mask_of_ids(self, ids: NDArray[Any]) -> Mask:
-        """The mask of the rows that have one of these ids."""
+        """Return the mask of the rows that have one of these ids."""
         if self._whole.names is not None:
             return self.mask_of_rows(np.flatnonzero(self._whole.rows_with(ids)))
         if self.segment.guard is not None:
@@ -193,7 +193,7 @@ class SlicedPart:
     def candidates(
         self, queries: Float32Array, k: int, probes: int, rerank: int, allowed: Allowed, threads: int | None
     ) -> Candidates:
-        """The best `rerank` rows by their codes, or all there are, judged."""
+        """Return the best `rerank` rows by code, or all rows if there are fewer, reranked."""
         shape = (len(queries), min(rerank, allowed.count))
         codes, found = np.full(shape, NOTHING, np.int32), np.full(shape, -1, np.int64)
         scores = np.full(shape, -np.inf)
@@ -207,10 +207,10 @@ class SlicedPart:
             together = min(QUERIES_TOGETHER, -(-len(queries) // available_threads(threads)))
             map_threads(search, slices(len(queries), together), threads)
             if self.segment.guard is not None:
-                self.segment.guard.judged(found[found >= 0])
+                self.segment.guard.check_reranked(found[found >= 0])
         return candidates_of(codes, found, scores, self.ids, k)
 
 
 def sliced(snapshot: Snapshot, lists: slice) -> Sequence[SlicedPart]:
-    """Some lists of all parts."""
+    """Return a range of lists of all parts."""
     return tuple(SlicedPart(part, lists) for part in snapshot.parts)

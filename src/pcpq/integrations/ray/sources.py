@@ -1,4 +1,4 @@
-"""Vectors in pieces: files that fsspec reads, files of this machine, blocks of a dataset; any rows of them."""
+"""Vectors in pieces: local files, files that fsspec reads, or blocks of a Ray Data dataset."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ from pcpq.io.formats.npy import read_header
 from pcpq.io.formats.vector_file import as_floats, check_dimensions, chosen, is_real, rows_at_once
 from pcpq.io.streams import as_rows
 
-# What tells an address from a path of this machine.
-ADDRESS = ("://", "::")
+# Marks of a URL, which a path has not.
+URL_MARKS = ("://", "::")
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Some consecutive vectors of the input."""
+    """Consecutive vectors of the input."""
 
     name: str
     rows: int
     dimensions: int
 
     def parts(self, start: int, stop: int) -> Iterator[FloatArray]:
-        """Rows from `start` to `stop`, a few at a time."""
+        """Yield the rows from `start` to `stop` in batches."""
         raise NotImplementedError
 
     def column(self, name: str) -> Any:
-        """All values of a column, as Arrow has them."""
-        raise ValueError(f"{self.name}: has no columns, so none is called {name!r}")
+        """Return all values of a column as an Arrow array; raise a ValueError if there are no columns."""
+        raise ValueError(f"{self.name}: has no columns, so there is no column {name!r}")
 
 
 @dataclass(frozen=True)
 class LocalPiece(Piece):
-    """A file that every node has under the same path."""
+    """A file that all nodes see under the same path."""
 
     vectors_column: str | None
 
     @classmethod
     def of(cls, path: str, column: str | None) -> LocalPiece:
-        """Look at a file."""
+        """Read the number of rows and dimensions of a file."""
         file = read_vectors(path, column=column)
         rows = sum(len(part) for part in file.vectors) if file.rows is None else file.rows
         return cls(path, rows, file.dimensions, column)
 
     def parts(self, start: int, stop: int) -> Iterator[FloatArray]:
-        """Rows from `start` to `stop`, a few at a time."""
+        """Yield the rows from `start` to `stop` in batches."""
         vectors = read_vectors(self.name, column=self.vectors_column).vectors
         if isinstance(vectors, np.ndarray):
             step = rows_at_once(self.dimensions)
@@ -71,7 +71,7 @@ class LocalPiece(Piece):
                 return
 
     def column(self, name: str) -> Any:
-        """All values of a column."""
+        """Return all values of a column as an Arrow array."""
         import pyarrow
 
         from pcpq.io.formats.columns import look as look_at_file
@@ -86,7 +86,7 @@ class LocalPiece(Piece):
 
 @dataclass(frozen=True)
 class NpyPiece(Piece):
-    """An .npy file wherever it is."""
+    """An .npy file on a file system of fsspec."""
 
     system: Any
     start: int
@@ -94,7 +94,7 @@ class NpyPiece(Piece):
 
     @classmethod
     def of(cls, name: str, system: Any) -> NpyPiece:
-        """Look at its header."""
+        """Read the header of a file; raise an error unless it holds (n, d) real numbers by row."""
         with system.open(name, "rb") as file:
             try:
                 header = read_header(file)
@@ -105,11 +105,11 @@ class NpyPiece(Piece):
             raise ValueError(
                 f"{name}: holds {header.dtype} of shape {header.shape}{order}; expected (n, d) numbers by row"
             )
-        check_dimensions(plain(name), header.shape[1])
+        check_dimensions(as_path(name), header.shape[1])
         return cls(name, header.shape[0], header.shape[1], system, header.start, header.dtype)
 
     def parts(self, start: int, stop: int) -> Iterator[FloatArray]:
-        """Rows from `start` to `stop`, a few at a time."""
+        """Yield the rows from `start` to `stop` in batches."""
         width, step = self.dimensions * self.dtype.itemsize, rows_at_once(self.dimensions)
         with self.system.open(self.name, "rb") as file:
             file.seek(self.start + start * width)
@@ -117,13 +117,13 @@ class NpyPiece(Piece):
                 wanted = (min(first + step, stop) - first) * width
                 content = file.read(wanted)
                 if len(content) < wanted:
-                    raise FormatError(f"{self.name}: ends within the rows that its header tells of")
+                    raise FormatError(f"{self.name}: is shorter than its header says")
                 yield as_floats(np.frombuffer(content, self.dtype).reshape(-1, self.dimensions))
 
 
 @dataclass(frozen=True)
 class ParquetPiece(Piece):
-    """A row group of a parquet file wherever it is."""
+    """A row group of a Parquet file on a file system of fsspec."""
 
     system: Any
     group: int
@@ -131,7 +131,7 @@ class ParquetPiece(Piece):
 
     @classmethod
     def of(cls, name: str, system: Any, column: str | None) -> list[ParquetPiece]:
-        """All groups of a file."""
+        """Return the row groups of a file that are not empty."""
         from pyarrow.parquet import ParquetFile
 
         from pcpq.io.formats.columns import is_vector
@@ -142,7 +142,7 @@ class ParquetPiece(Piece):
             for group in range(file.metadata.num_row_groups):
                 counts.append(file.metadata.row_group(group).num_rows)
             candidates = [field.name for field in schema if is_vector(field.type)]
-            found = chosen(plain(name), "column", column, candidates, schema.names)
+            found = chosen(as_path(name), "column", column, candidates, schema.names)
             first = next(file.iter_batches(1, columns=[found]), None)
         if first is None:
             raise FormatError(f"{name}: has 0 rows: there are no vectors")
@@ -152,7 +152,7 @@ class ParquetPiece(Piece):
         ]
 
     def parts(self, start: int, stop: int) -> Iterator[FloatArray]:
-        """Rows from `start` to `stop`, a few at a time."""
+        """Yield the rows from `start` to `stop` in batches."""
         from pyarrow.parquet import ParquetFile
 
         done = 0
@@ -168,24 +168,24 @@ class ParquetPiece(Piece):
                     return
 
     def column(self, name: str) -> Any:
-        """All values of a column of the group."""
+        """Return all values of a column of the row group as an Arrow array."""
         from pyarrow.parquet import ParquetFile
 
         with self.system.open(self.name, "rb") as handle:
             file = ParquetFile(handle)
-            chosen(plain(self.name), "column", name, [], file.schema_arrow.names)
+            chosen(as_path(self.name), "column", name, [], file.schema_arrow.names)
             return file.read_row_group(self.group, columns=[name]).column(name)
 
 
 @dataclass(frozen=True)
 class BlockPiece(Piece):
-    """A block of a dataset, in the memory of the cluster."""
+    """A block of a Ray Data dataset in the object store of the cluster."""
 
     block: Any
     vectors_column: str
 
     def parts(self, start: int, stop: int) -> Iterator[FloatArray]:
-        """Rows from `start` to `stop`, a few at a time."""
+        """Yield the rows from `start` to `stop` in batches."""
         step = rows_at_once(self.dimensions)
         table = as_table(ray.get(self.block))
         for first in range(start, stop, step):
@@ -193,14 +193,14 @@ class BlockPiece(Piece):
             yield as_floats(arrow_rows(some.column(self.vectors_column)))
 
     def column(self, name: str) -> Any:
-        """All values of a column."""
+        """Return all values of a column as an Arrow array."""
         table = as_table(ray.get(self.block))
-        chosen(plain(self.name), "column", name, [], table.column_names)
+        chosen(as_path(self.name), "column", name, [], table.column_names)
         return table.column(name)
 
 
 class Source:
-    """All pieces one after the other, numbered as one array would be."""
+    """All pieces in order, with rows numbered as in one array."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self.pieces = [piece for piece in pieces if piece.rows]
@@ -219,7 +219,7 @@ class Source:
         return int(self.ends[-1])
 
     def parts(self, start: int, stop: int) -> Iterator[FloatArray]:
-        """Rows from `start` to `stop`, as they lie in files."""
+        """Yield the rows from `start` to `stop` in batches that end with each piece."""
         first = int(np.searchsorted(self.ends, start, side="right"))
         for piece, end in zip(self.pieces[first:], self.ends[first:], strict=True):
             begin = int(end) - piece.rows
@@ -228,7 +228,7 @@ class Source:
             yield from piece.parts(max(start - begin, 0), min(stop - begin, piece.rows))
 
     def batches(self, start: int, stop: int, step: int) -> Iterator[FloatArray]:
-        """The same, so many at a time: a build in one process would have these batches."""
+        """Yield the rows from `start` to `stop` in batches of `step` rows, as a build in one process does."""
         held: list[FloatArray] = []
         count = 0
         for part in self.parts(start, stop):
@@ -245,7 +245,7 @@ class Source:
             yield joined(held)
 
     def take(self, numbers: Any, start: int, stop: int) -> FloatArray:
-        """(n, d) rows of ascending numbers that lie from `start` to `stop`."""
+        """Return the (n, d) rows with these ascending numbers, which lie between `start` and `stop`."""
         found, done = [], start
         for part in self.parts(start, stop):
             low, high = np.searchsorted(numbers, [done, done + len(part)])
@@ -255,13 +255,13 @@ class Source:
         return joined(found)
 
 
-def plain(address: str) -> Path:
-    """An address where only its name is wanted, for a message; a Path of it would lose slashes."""
+def as_path(address: str) -> Path:
+    """Return a URL in place of a Path, for messages only; a real Path would drop slashes of the URL."""
     return cast(Path, address)
 
 
 def joined(parts: list[FloatArray]) -> FloatArray:
-    """One array of several, which must be of one precision: a build in one process has one array."""
+    """Concatenate arrays; raise a ValueError unless they have the same precision, as one array has."""
     kinds = {part.dtype for part in parts}
     if len(kinds) > 1:
         raise ValueError(
@@ -271,31 +271,31 @@ def joined(parts: list[FloatArray]) -> FloatArray:
 
 
 def source_of(vectors: Any, column: str | None) -> Source:
-    """Paths, globs or addresses, or a dataset of Ray Data."""
+    """Return the source of a path, a glob, a URL, a list of these, or a Ray Data dataset."""
     if hasattr(vectors, "materialize") and hasattr(vectors, "iter_batches"):
         return Source(blocks_of(vectors, column))
     given = [vectors] if isinstance(vectors, (str, os.PathLike)) else list(vectors)
     pieces: list[Piece] = []
     for one in given:
         if not isinstance(one, (str, os.PathLike)):
-            raise ValueError(f"vectors are {type(one).__name__}; expected paths, addresses or a Ray dataset")
+            raise ValueError(f"vectors are {type(one).__name__}; expected paths, URLs or a Ray dataset")
         pieces += pieces_at(os.fspath(one), column)
     return Source(pieces)
 
 
-def pieces_at(place: str, column: str | None) -> list[Piece]:
-    """What a path or an address leads to; that of a glob in the order of names."""
-    if not any(mark in place for mark in ADDRESS):
-        found = sorted(glob.glob(place)) if glob.has_magic(place) else [place]
+def pieces_at(address: str, column: str | None) -> list[Piece]:
+    """Return the pieces of a path, a glob or a URL; files of a glob are sorted by name."""
+    if not any(mark in address for mark in URL_MARKS):
+        found = sorted(glob.glob(address)) if glob.has_magic(address) else [address]
         if not found:
-            raise FileNotFoundError(f"{place}: matches no file")
+            raise FileNotFoundError(f"{address}: matches no file")
         return [LocalPiece.of(os.path.abspath(path), column) for path in found]
     import fsspec
 
-    system, path = fsspec.core.url_to_fs(place)
+    system, path = fsspec.core.url_to_fs(address)
     found = sorted(system.glob(path)) if glob.has_magic(path) else [path]
     if not found:
-        raise FileNotFoundError(f"{place}: matches no file")
+        raise FileNotFoundError(f"{address}: matches no file")
     pieces: list[Piece] = []
     for name in found:
         format = format_of(name)
@@ -304,12 +304,12 @@ def pieces_at(place: str, column: str | None) -> list[Piece]:
         elif format == "parquet":
             pieces += ParquetPiece.of(name, system, column)
         else:
-            raise ValueError(f"{name}: only .npy (without columns) and .parquet files are read from afar")
+            raise ValueError(f"{name}: only .npy (without columns) and .parquet files can be read from URLs")
     return pieces
 
 
 def blocks_of(dataset: Any, column: str | None) -> list[Piece]:
-    """The blocks of a dataset in its order, computed once."""
+    """Return the blocks of a dataset in order; the dataset is computed once."""
     context = ray.data.DataContext.get_current()
     before = context.execution_options.preserve_order
     context.execution_options.preserve_order = True
@@ -317,38 +317,38 @@ def blocks_of(dataset: Any, column: str | None) -> list[Piece]:
         blocks = dataset.materialize().get_internal_block_refs()
     finally:
         context.execution_options.preserve_order = before
-    looked = ray.get([look_task.remote(block, column) for block in blocks])
+    shapes = ray.get([block_shape_task.remote(block, column) for block in blocks])
     return [
         BlockPiece(f"block {number}", rows, dimensions, block, found)
-        for number, (block, (rows, dimensions, found)) in enumerate(zip(blocks, looked, strict=True))
+        for number, (block, (rows, dimensions, found)) in enumerate(zip(blocks, shapes, strict=True))
         if rows
     ]
 
 
-def look(block: Any, column: str | None) -> tuple[int, int, str]:
-    """Rows, dimensions and the column of vectors."""
+def block_shape(block: Any, column: str | None) -> tuple[int, int, str]:
+    """Return the number of rows and of dimensions of a block, and the name of its column of vectors."""
     from pcpq.io.formats.columns import is_vector
 
     table = as_table(block)
     if not len(table):
         return 0, 0, ""
     candidates = [field.name for field in table.schema if is_vector(field.type)]
-    found = chosen(plain("the dataset"), "column", column, candidates, table.column_names)
+    found = chosen(as_path("the dataset"), "column", column, candidates, table.column_names)
     return len(table), arrow_rows(table.slice(0, 1).column(found)).shape[1], found
 
 
 def as_table(block: Any) -> Any:
-    """A block as Arrow has it; Ray has some as data frames."""
+    """Return a block as an Arrow table; Ray stores some blocks as data frames."""
     import pyarrow
 
     return block if isinstance(block, pyarrow.Table) else pyarrow.Table.from_pandas(block, preserve_index=False)
 
 
 def arrow_rows(column: Any) -> FloatArray:
-    """(n, d) of an Arrow column of lists or tensors."""
+    """Return an Arrow column of lists or tensors as an (n, d) array."""
     if hasattr(column, "combine_chunks"):
         column = column.combine_chunks()
-        if hasattr(column, "chunks"):  # as some versions leave it
+        if hasattr(column, "chunks"):  # some versions of Arrow return a chunked array
             column = column.chunk(0)
     if hasattr(column, "to_numpy_ndarray"):
         return np.asarray(column.to_numpy_ndarray())
@@ -357,12 +357,12 @@ def arrow_rows(column: Any) -> FloatArray:
 
 
 def values_of(column: Any, name: str) -> Any:
-    """A column as ids: int64 numbers, or a list of words."""
+    """Return a column as ids: int64 numbers or a list of strings; raise a ValueError if it has nulls."""
     import pyarrow
 
     from pcpq.io.formats.columns import check_ids
 
-    check_ids(plain(name), name, column.type)
+    check_ids(as_path(name), name, column.type)
     if column.null_count:
         raise ValueError(f"column {name!r} has {column.null_count} nulls; every vector must have an id")
     if pyarrow.types.is_dictionary(column.type):
@@ -372,4 +372,4 @@ def values_of(column: Any, name: str) -> Any:
     return column.to_pylist()
 
 
-look_task = ray.remote(look)
+block_shape_task = ray.remote(block_shape)

@@ -1,4 +1,4 @@
-"""Tasks, a few at a time: what is done comes back, what dies is done again by Ray, what is wrong ends all."""
+"""Ray tasks, a limited number at a time. Ray repeats tasks that die; an exception in a task ends all tasks."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import ray
 from ray.exceptions import RayTaskError
 
-# Tasks that are with Ray at once, for every CPU: more would only lie there.
+# Tasks per CPU that are submitted to Ray at a time; more would only wait in its queue.
 AHEAD = 2
 
 Task = Callable[[], Any]
 
 
 def run(tasks: Sequence[Task]) -> Generator[tuple[int, Any], None, None]:
-    """What tasks return and which they are, as soon as it is there; `close` ends the others."""
+    """Yield numbers and results of tasks as they finish; `close` ends the tasks that are still running."""
     most = AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
     waiting: dict[Any, int] = {}
     started = 0
@@ -33,7 +33,7 @@ def run(tasks: Sequence[Task]) -> Generator[tuple[int, Any], None, None]:
 
 
 def in_order(tasks: Sequence[Task]) -> Generator[Any, None, None]:
-    """The same in the order of tasks."""
+    """Yield the results of tasks in the order of tasks."""
     early: dict[int, Any] = {}
     wanted = 0
     with closing(run(tasks)) as results:
@@ -45,7 +45,7 @@ def in_order(tasks: Sequence[Task]) -> Generator[Any, None, None]:
 
 
 def result_of(reference: Any) -> Any:
-    """What a task returned, or what it raised, as if it had been called here."""
+    """Return the result of a task, or raise the exception that it raised."""
     try:
         return ray.get(reference)
     except RayTaskError as error:
@@ -55,7 +55,7 @@ def result_of(reference: Any) -> Any:
 
 
 def stop(references: list[Any]) -> None:
-    """End tasks that nobody waits for, and wait until they are gone: they may write files."""
+    """Cancel tasks and wait until they have ended, because they may be writing files."""
     for reference in references:
         ray.cancel(reference, force=True)
     if references:

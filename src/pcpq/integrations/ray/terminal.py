@@ -1,4 +1,4 @@
-"""For the command line: a connection to a cluster that ends with the command."""
+"""Connections of the command line to a Ray cluster, closed at the end of the command."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ LOCAL = "local"
 
 @contextmanager
 def connected(address: str) -> Iterator[None]:
-    """To a cluster, such as "auto" or "10.0.0.1:6379"; "local" starts one on this machine."""
+    """Connect to a cluster by its address, such as "auto" or "10.0.0.1:6379"; "local" starts one here."""
     try:
         ray.init(
             address=address,
             namespace="pcpq",
-            log_to_driver=False,  # a bar shows what workers do
+            log_to_driver=False,  # the progress bar is shown instead
             logging_level=logging.ERROR,
             include_dashboard=False if address == LOCAL else None,
         )
@@ -34,6 +34,6 @@ def connected(address: str) -> Iterator[None]:
 
 @contextmanager
 def opened(path: str, address: str, shards: int | None, replicas: int) -> Iterator[ShardedIndex]:
-    """An index on a cluster, whose actors end with the command."""
+    """Open an index on a cluster; its actors are stopped at the end of the block."""
     with connected(address), ShardedIndex.open(path, shards=shards, replicas=replicas) as index:
         yield index

@@ -1,7 +1,7 @@
-"""Queries and answers in pieces that travel with the calls themselves.
+"""Queries and results in pieces that Ray sends with a call.
 
-Ray puts larger arguments and results into its object store and moves them between nodes through that, which
-takes longer, and stalls where several are on their way.
+Ray puts larger arguments and results into its object store, which takes longer to transfer them between nodes,
+and stalls if several are transferred at a time.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ import numpy as np
 from pcpq.io.arrays import Float32Array
 from pcpq.util.batches import slices
 
-# Bytes of a piece: Ray sends up to 102,400 with a call, and some of them are not ours.
+# Bytes per piece: Ray sends arguments of up to 102,400 bytes with a call, including its own data.
 PIECE = 102_000
-# Bytes of a call that several queries share: Ray takes longer a byte for more.
+# Bytes per call with several queries; above this, Ray takes longer per byte.
 MOST_BYTES = 10 * PIECE
-# Ray sends up to 10 MB with a call.
+# Pieces per call, because Ray sends up to 10 MB with a call.
 MOST_PIECES = 80
 
 
 def as_pieces(queries: Float32Array) -> list[Float32Array]:
-    """Arguments of a call."""
+    """Return queries in pieces, as arguments of a call."""
     step = max(1, PIECE // max(1, queries[:1].nbytes))
     return [queries[some] for some in slices(len(queries), step)]
 
 
 def from_pieces(pieces: Sequence[Float32Array]) -> Float32Array:
-    """The queries again."""
+    """Return the queries that `as_pieces` divided."""
     return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
 def pieces_for(size: float) -> int:
-    """Into how many pieces a result is cut that has about so many bytes."""
+    """Return the number of pieces for a result of about `size` bytes."""
     return min(max(1, -(-int(size) // PIECE)), MOST_PIECES)
 
 
 def cut(result: Any, pieces: int) -> Any:
-    """What a call returns whose caller wants so many pieces: several are so many results."""
+    """Return a result as it is, or pickled and divided into several pieces."""
     if pieces == 1:
         return result
     whole = memoryview(pickle.dumps(result, pickle.HIGHEST_PROTOCOL))
@@ -49,5 +49,5 @@ def cut(result: Any, pieces: int) -> Any:
 
 
 def joined(pieces: Sequence[bytes]) -> Any:
-    """The result again, of several."""
+    """Return the result that `cut` divided into several pieces."""
     return pickle.loads(b"".join(pieces))

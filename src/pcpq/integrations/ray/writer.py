@@ -1,4 +1,4 @@
-"""The one writer of a directory: an actor that holds its lock, and what it has not committed yet."""
+"""The writer of a directory: an actor that holds the lock and the changes that are not yet committed."""
 
 from __future__ import annotations
 
@@ -10,46 +10,46 @@ from pcpq.building import open_index
 from pcpq.index import Index, generation_of, state_of
 from pcpq.integrations.ray.replicas import DIED, PAUSE, received
 
-# Seconds for which a writer may be away.
+# Seconds to wait for a writer that is being restarted.
 PATIENCE = 60.0
 
 
 class WriterLostError(RuntimeError):
-    """The writer died, and with it what it had not committed: do it again."""
+    """The writer died, and changes that were not committed are lost. They must be repeated."""
 
 
 class Writer:
-    """An index open for writing, in a process of its own."""
+    """Actor with an index that is open for writing."""
 
     def __init__(self, directory: str) -> None:
         self.directory, self.life = directory, uuid4().hex
         self._index: Index | None = None
 
     def begin(self) -> tuple[str, int]:
-        """Which life of the actor this is, and the generation it goes on from."""
+        """Open the index; return an id that changes with every restart of the actor, and the generation."""
         if self._index is None:
             self._index = open_index(self.directory, mode="a")
         return self.life, self._generation()
 
     def change(self, life: str, method: str, *arguments: Any, **options: Any) -> Any:
-        """add, upsert, remove, compact or commit, unless this is another life than the caller believes."""
+        """Call a method of the index; raise a WriterLostError if the actor was restarted since `begin`."""
         if life != self.life or self._index is None:
-            raise WriterLostError(f"the writer of {self.directory} began anew")
+            raise WriterLostError(f"the writer of {self.directory} was restarted")
         found = getattr(self._index, method)(*arguments, **options)
         return self._generation() if method == "commit" else found
 
     def holds(self, ids: Any) -> list[bool]:
-        """Which ids are there, committed or not."""
+        """Return for each id whether it is in the index, including changes that are not committed."""
         assert self._index is not None
         return [one in self._index for one in ids]
 
     def facts(self) -> tuple[int, int]:
-        """How many vectors there are, and the next number that has none."""
+        """Return the number of vectors and the next free integer id."""
         assert self._index is not None
         return len(self._index), state_of(self._index).next_id
 
     def close(self) -> None:
-        """Let others write."""
+        """Close the index, so that another process can write to the directory."""
         if self._index is not None:
             self._index.close()
             self._index = None
@@ -60,7 +60,7 @@ class Writer:
 
 
 class Writing:
-    """A writer as its caller has it: what was lost with the actor is said, never passed over."""
+    """Client of a writer. If changes are lost with the actor, the next call raises a WriterLostError."""
 
     def __init__(self, directory: str, actor: Any) -> None:
         self.directory, self._actor = directory, actor
@@ -69,18 +69,18 @@ class Writing:
         self.pending = 0  # changes since the last commit
 
     def change(self, method: str, *arguments: Any, **options: Any) -> Any:
-        """Change something; it lasts, and is found, after commit."""
+        """Change the index. The change is stored and visible to searches after `commit`."""
         life = self._begin()
         self.pending += 1
         return self._call(lambda: self._actor.change.remote(life, method, *arguments, **options))
 
     def ask(self, method: str, *arguments: Any) -> Any:
-        """Something about what is there."""
+        """Return the result of a method of the writer that changes nothing."""
         self._begin()
         return self._call(lambda: getattr(self._actor, method).remote(*arguments))
 
     def commit(self) -> int:
-        """Make changes last; returns the generation. If the writer dies, the directory tells how it ended."""
+        """Store changes; return the generation. If the writer dies, the stored generation shows the outcome."""
         life, before = self._begin(), self._generation
         try:
             self._generation = received(self._actor.change.remote(life, "commit"))
@@ -93,7 +93,7 @@ class Writing:
         return self._generation
 
     def _begin(self) -> str:
-        """The life of the actor that changes go to; one that just died has another soon."""
+        """Return the id of the running actor; wait for its restart if it died."""
         deadline = time.monotonic() + PATIENCE
         while self._life is None:
             try:

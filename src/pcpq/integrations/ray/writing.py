@@ -1,4 +1,4 @@
-"""Changes to one directory or several, each through its own writer."""
+"""Changes to one or several directories, each with its own writer."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from pcpq.io.arrays import as_vectors
 from pcpq.io.ids import as_asked
 from pcpq.segment.attributes import as_table
 
-# Seconds for which writers may take to let go of their locks; with their process they do in any case.
+# Seconds to wait until writers release their locks; a lock is released at the latest when its process ends.
 CLOSING = 10.0
 
 
 class Writers:
-    """Where vectors go: ids that are known to their directory, new ones to the one that has the fewest."""
+    """Writers of all directories. An existing id stays in its directory; new ids go to the smallest one."""
 
     def __init__(self, directories: Sequence[Directory], options: dict[str, Any]) -> None:
         self._paths, self._options = [directory.path for directory in directories], options
         self._actors: list[Any] = []
         self._writers: list[Writing] = []
 
-    def _begun(self) -> list[Writing]:
+    def _started(self) -> list[Writing]:
         if not self._writers:
             remote: Any = ray.remote(Writer)
             for path in self._paths:
@@ -37,8 +37,8 @@ class Writers:
         return self._writers
 
     def add(self, vectors: Any, ids: Any, attributes: Any) -> NDArray[Any]:
-        """All to one directory, which is the smallest."""
-        writers = self._begun()
+        """Add vectors to the smallest directory; return their ids."""
+        writers = self._started()
         if len(writers) == 1:
             found: NDArray[Any] = writers[0].change("add", vectors, ids, attributes=attributes)
             return found
@@ -55,35 +55,35 @@ class Writers:
         return added
 
     def upsert(self, vectors: Any, ids: Any, attributes: Any) -> NDArray[Any]:
-        """Known ids where they are, the others to the smallest directory."""
-        writers = self._begun()
+        """Replace existing ids in their directories and add the others to the smallest one; return the ids."""
+        writers = self._started()
         if len(writers) == 1:
             found: NDArray[Any] = writers[0].change("upsert", vectors, ids, attributes=attributes)
             return found
         wanted, vectors = as_asked(ids), as_vectors(vectors)
         table = None if attributes is None else as_table(attributes, len(wanted))
-        homes = np.full(len(wanted), int(np.argmin([writer.ask("facts")[0] for writer in writers])))
+        targets = np.full(len(wanted), int(np.argmin([writer.ask("facts")[0] for writer in writers])))
         for number, writer in enumerate(writers):
-            homes[np.array(writer.ask("holds", list(wanted)))] = number
+            targets[np.array(writer.ask("holds", list(wanted)))] = number
         for number, writer in enumerate(writers):
-            some = np.flatnonzero(homes == number)
+            some = np.flatnonzero(targets == number)
             if len(some):
                 rows = None if table is None else table.take(some)
                 writer.change("upsert", vectors[some], wanted[some], attributes=rows)
         return wanted
 
     def remove(self, ids: Any) -> int:
-        """From wherever they are."""
-        return sum(int(writer.change("remove", ids)) for writer in self._begun())
+        """Remove ids from the directories that hold them; return how many existed."""
+        return sum(int(writer.change("remove", ids)) for writer in self._started())
 
     def commit(self) -> None:
-        """Every directory that was changed."""
+        """Commit every directory that was changed."""
         for writer in self._writers:
             if writer.pending:
                 writer.commit()
 
     def close(self) -> None:
-        """Let others write, who may do so when this returns."""
+        """Stop the writers; when this returns, other processes can write to the directories."""
         closing = [actor.close.remote() for actor in self._actors]
         if closing:
             ray.wait(closing, num_returns=len(closing), timeout=CLOSING)

@@ -1,12 +1,12 @@
-"""pcpq inside scikit-learn: quantizers as transformers, and graphs of neighbors for what takes such.
+"""pcpq for scikit-learn: quantizers as transformers, and graphs of nearest neighbors.
 
-quantizing.py  QuantizerTransformer: vectors, or codes, of any of the six quantizers
-graphs.py      exact distances of what was found, and rows of a graph
-neighbors.py   PCPQNeighborsTransformer: where KNeighborsTransformer stands
+quantizing.py  QuantizerTransformer: decoded vectors or codes of any of the six quantizers
+graphs.py      exact distances of the neighbors that were found, and sparse matrices of graphs
+neighbors.py   PCPQNeighborsTransformer: a replacement for KNeighborsTransformer
 """
 
 try:
-    from sklearn.utils.validation import validate_data  # noqa: F401 (came with scikit-learn 1.6)
+    from sklearn.utils.validation import validate_data  # noqa: F401 (new in scikit-learn 1.6)
 except ImportError as error:
     raise ImportError(
         "pcpq.integrations.sklearn needs scikit-learn 1.6 or newer: pip install pcpq[sklearn]"

@@ -1,4 +1,4 @@
-"""Exact distances of what a search found, and rows of a graph."""
+"""Exact distances of neighbors, and graphs of neighbors as sparse matrices."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from pcpq.util.threads import map_threads
 
 Distances = NDArray[np.float64]
 
-# Coordinates that are gathered and compared at once, so that they stay in the cache.
+# Number of coordinates that are gathered and compared at once, so that they stay in the cache.
 TOGETHER = 1 << 18
 
 
 class Points:
-    """Vectors, and how far they are from others."""
+    """Vectors of a metric, and exact distances between them and other vectors."""
 
     def __init__(self, vectors: FloatArray, metric: str) -> None:
         self.vectors, self.metric = vectors, metric
         self.lengths = lengths_of(vectors) if metric == "cosine" else None  # (n,)
 
     def are(self, vectors: FloatArray) -> bool:
-        """Are these vectors the same, one by one?"""
+        """Return whether these are the same vectors in the same order."""
         return vectors is self.vectors or np.array_equal(vectors, self.vectors)
 
     def distances(self, others: Points, rows: slice, ids: Ids, threads: int | None) -> Distances:
-        """(n, k) how far n rows of others are from the vectors of (n, k) ids.
+        """Return the (n, k) distances between n rows of other points and the vectors with (n, k) ids.
 
-        Differences are taken before they are squared: what is the same is at distance 0, and what is near is
-        not lost in the rounding of what is long. For unit vectors, 1 - <u, v> is |u - v|^2 / 2.
+        Vectors are subtracted before they are squared: equal vectors get the distance 0, and small distances
+        between long vectors are not lost to rounding. For unit vectors, 1 - <u, v> is |u - v|^2 / 2.
         """
         squares = np.empty(ids.shape)
 
@@ -49,15 +49,15 @@ class Points:
         return squares / 2 if self.metric == "cosine" else np.sqrt(squares)
 
     def _units(self, ids: Ids) -> Distances:
-        """(n, k, d) some vectors; of length 1, where the metric is cosine."""
-        vectors = self.vectors[ids].astype(np.float64, copy=False)  # indexing has made a copy
+        """Return the (n, k, d) vectors with these ids, scaled to length 1 if the metric is cosine."""
+        vectors = self.vectors[ids].astype(np.float64, copy=False)  # no copy needed: indexing has made one
         if self.lengths is not None:
             vectors /= self.lengths[ids][:, :, None]
         return vectors
 
 
 def lengths_of(vectors: FloatArray) -> Distances:
-    """(n,) lengths; a zero row has no direction and is refused by its number."""
+    """Return the (n,) lengths of vectors; raise a ValueError that names the first zero vector."""
     squares = np.empty(len(vectors))
     for part in slices(len(vectors), max(1, TOGETHER // vectors.shape[1])):
         rows = vectors[part].astype(np.float64)
@@ -67,14 +67,14 @@ def lengths_of(vectors: FloatArray) -> Distances:
     return np.sqrt(squares)
 
 
-def put_in(ids: Ids, own: Ids) -> None:
-    """Put every row's own id in the place of the last one, where it was not found."""
-    lacking = ~(ids == own[:, None]).any(axis=1)
-    ids[lacking, -1] = own[lacking]
+def include_own(ids: Ids, own: Ids) -> None:
+    """Replace the last id of every row by the row's own id, unless the row contains it."""
+    missing = ~(ids == own[:, None]).any(axis=1)
+    ids[missing, -1] = own[missing]
 
 
 def nearest_first(distances: Distances, ids: Ids, own: Ids | None) -> tuple[Distances, Ids]:
-    """Every row in order; its own id, if it has one, before others at the same place, at distance 0."""
+    """Sort every row by distance. A row's own id, if given, comes first, with a distance of 0."""
     if own is not None:
         distances[ids == own[:, None]] = -1.0
     order = np.argsort(distances, axis=1, kind="stable")
@@ -97,8 +97,8 @@ def symmetric_graph(graph: Any) -> Any:
         existed in both directions gets the smaller distance
     """
     if not sparse.issparse(graph) or graph.shape[0] != graph.shape[1]:
-        what = f"of shape {graph.shape}" if sparse.issparse(graph) else f"of type {type(graph).__name__}"
-        raise ValueError(f"graph is {what}; expected a sparse matrix with as many rows as columns")
+        description = f"of shape {graph.shape}" if sparse.issparse(graph) else f"of type {type(graph).__name__}"
+        raise ValueError(f"graph is {description}; expected a square sparse matrix")
     n, given = graph.shape[0], graph.tocoo()
     rows, columns = given.row.astype(np.int64), given.col.astype(np.int64)
     edges, values = np.concatenate([rows * n + columns, columns * n + rows]), np.tile(given.data, 2)
@@ -112,6 +112,6 @@ def symmetric_graph(graph: Any) -> Any:
 
 
 def as_graph(values: Distances, columns: Ids, limits: Ids, n_columns: int) -> Any:
-    """Rows one after the other as a CSR matrix, or as an array where scikit-learn is set to return these."""
+    """Return a CSR matrix, or a sparse array if scikit-learn is configured to return sparse arrays."""
     kind = sparse.csr_array if get_config().get("sparse_interface") == "sparray" else sparse.csr_matrix
     return kind((values, columns, limits), shape=(len(limits) - 1, n_columns))

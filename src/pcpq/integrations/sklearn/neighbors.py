@@ -1,4 +1,4 @@
-"""Graphs of neighbors, found by an index."""
+"""Graphs of nearest neighbors, found with a pcpq index."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pcpq.building import build
 from pcpq.index import Index
-from pcpq.integrations.sklearn.graphs import Distances, Points, as_graph, nearest_first, put_in
+from pcpq.integrations.sklearn.graphs import Distances, Points, as_graph, include_own, nearest_first
 from pcpq.integrations.sklearn.quantizing import FLOATS
 from pcpq.io.arrays import FloatArray, Ids
 from pcpq.quantizers import Quantizer
@@ -21,7 +21,7 @@ from pcpq.util.threads import available_threads
 from pcpq.util.validation import whole_number
 
 CHOICES = {"mode": ("distance", "connectivity"), "metric": ("euclidean", "cosine")}
-# Queries that are searched for at once; an index makes a copy of them.
+# Number of queries per search, because an index makes a copy of its queries.
 QUERIES = 1 << 14
 
 
@@ -79,7 +79,7 @@ class PCPQNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         """Build an index of (n, d) samples; y is ignored."""
         self._check_parameters()
         settings = {name: getattr(self, name) for name in ("metric", "quantizer", "n_lists", "keep", "seed")}
-        Index(**settings)  # says what is wrong with them, even where no index is needed
+        Index(**settings)  # checks the settings, also if no index is built
         X = validate_data(self, X, dtype=FLOATS, order="C")
         self._points = Points(X, self.metric)
         self.index_: Index | None = None
@@ -132,26 +132,26 @@ class PCPQNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin
         return (distances, ids) if return_distance else ids
 
     def _nearest(self, X: FloatArray, n_neighbors: int, *, itself: bool) -> tuple[Distances, Ids]:
-        """(n, k) distances and ids, the nearest first; k has room for the sample itself, if so asked."""
+        """Return (n, k) distances and ids, nearest first; k is n_neighbors, plus 1 if `itself` is True."""
         k = n_neighbors + itself
         if k > self.n_samples_fit_:
             room = " and one more for the sample itself" if itself else ""
             have = f"n_samples = {self.n_samples_fit_} were fitted"
             raise ValueError(f"n_neighbors is {n_neighbors}{room}; {have}")
         same = self._points.are(X)
-        asked = self._points if same else Points(X, self._points.metric)
+        queries = self._points if same else Points(X, self._points.metric)
         found_distances, found_ids = np.empty((len(X), k)), np.empty((len(X), k), np.int64)
         for part in slices(len(X), QUERIES):
             ids = self._search(X[part], k)
             own = np.arange(part.start, part.stop) if same else None
             if own is not None:
-                put_in(ids, own)
-            distances = self._points.distances(asked, part, ids, self.threads)
+                include_own(ids, own)
+            distances = self._points.distances(queries, part, ids, self.threads)
             found_distances[part], found_ids[part] = nearest_first(distances, ids, own)
         return found_distances, found_ids
 
     def _search(self, X: FloatArray, k: int) -> Ids:
-        """(n, k) ids; an index goes on to more lists until it has so many."""
+        """Return (n, k) ids. An index probes further lists until it has k candidates."""
         if self.index_ is not None:
             limits = {name: getattr(self, name) for name in ("target_recall", "probes", "rerank", "threads")}
             return self.index_.search(X, k, **limits).ids

@@ -14,7 +14,7 @@ from pcpq.quantizers import METHODS, QPCPQ, Codes, Quantizer
 
 OUTPUTS = ("vectors", "codes")
 FLOATS = [np.float64, np.float32, np.float16]
-# Coordinates a section where the quantizer does not say; fewer features are one section.
+# Coordinates per section if the quantizer has no sections set; with fewer features, there is one section.
 SECTION_SIZE = 4
 
 
@@ -44,7 +44,7 @@ class QuantizerTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         self._check_output()
         X = validate_data(self, X, dtype=FLOATS)
         self.quantizer_ = new_quantizer(self.quantizer, X.shape[1]).fit(X)
-        self._one_code = self.quantizer_.encode(X[:1])  # shows what codes look like
+        self._one_code = self.quantizer_.encode(X[:1])  # an example of the shape and types of codes
         return self
 
     def transform(self, X: Any) -> NDArray[Any]:
@@ -54,7 +54,7 @@ class QuantizerTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         X = validate_data(self, X, dtype=FLOATS, reset=False)
         codes = self.quantizer_.encode(X)
         if self.output == "codes":
-            return side_by_side(codes)
+            return as_columns(codes)
         return self.quantizer_.decode(codes).astype(np.promote_types(X.dtype, np.float32), copy=False)
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
@@ -62,7 +62,7 @@ class QuantizerTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         check_is_fitted(self)
         self._check_output()
         if self.output == "codes":
-            return self.quantizer_.decode(taken_apart(check_array(X), self._one_code))
+            return self.quantizer_.decode(from_columns(check_array(X), self._one_code))
         X = check_array(X, dtype=FLOATS)
         if X.shape[1] != self.n_features_in_:
             raise ValueError(f"X has {X.shape[1]} features, the quantizer has {self.n_features_in_} dimensions")
@@ -74,7 +74,7 @@ class QuantizerTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
         if self.output == "vectors":
             return names
         one = self._one_code
-        columns = [f"center{j}" for j in range(one.centers.shape[1])]
+        columns = [f"center{j}" for j in range(one.codes.shape[1])]
         columns += [f"scale{j}" for j in range(0 if one.scales is None else one.scales.shape[1])]
         return np.array(columns, object)
 
@@ -89,7 +89,7 @@ class QuantizerTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator
 
 
 def new_quantizer(quantizer: Quantizer | None, dimensions: int) -> Quantizer:
-    """One like it, not fitted, with sections that fit."""
+    """Return an unfitted copy of a quantizer, with a section size that suits the number of dimensions."""
     if quantizer is None:
         quantizer = QPCPQ()
     if not isinstance(quantizer, Quantizer):
@@ -100,17 +100,17 @@ def new_quantizer(quantizer: Quantizer | None, dimensions: int) -> Quantizer:
     return type(quantizer)(**parameters)
 
 
-def side_by_side(codes: Codes) -> NDArray[Any]:
-    """(n, columns) centers, then scales. Gains and biases are for scores: decoding has no use for them."""
-    return codes.centers if codes.scales is None else np.hstack([codes.centers, codes.scales])
+def as_columns(codes: Codes) -> NDArray[Any]:
+    """Return the (n, columns) codes followed by scales, without gains and biases, which decoding ignores."""
+    return codes.codes if codes.scales is None else np.hstack([codes.codes, codes.scales])
 
 
-def taken_apart(columns: NDArray[Any], one: Codes) -> Codes:
-    """What `side_by_side` was made from; `one` shows what such codes look like."""
-    m, expected = one.centers.shape[1], side_by_side(one).shape[1]
+def from_columns(columns: NDArray[Any], one: Codes) -> Codes:
+    """Return Codes from the columns of `as_columns`; `one` is an example of the shape and types."""
+    m, expected = one.codes.shape[1], as_columns(one).shape[1]
     if columns.shape[1] != expected:
         raise ValueError(f"codes have {columns.shape[1]} columns; the quantizer's have {expected}")
-    centers = as_indices(columns[:, :m], one.centers.dtype)
+    centers = as_indices(columns[:, :m], one.codes.dtype)
     scales = columns[:, m:]
     if one.scales is None:
         return Codes(centers)
@@ -120,9 +120,9 @@ def taken_apart(columns: NDArray[Any], one: Codes) -> Codes:
 
 
 def as_indices(numbers: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Numbers as indices of a type, or a ValueError that names the first that is none."""
-    most = np.iinfo(dtype).max
-    wrong = numbers[(numbers < 0) | (numbers > most) | (numbers != np.floor(numbers))]
+    """Return numbers as integers of a type; raise a ValueError that names the first number out of range."""
+    largest = np.iinfo(dtype).max
+    wrong = numbers[(numbers < 0) | (numbers > largest) | (numbers != np.floor(numbers))]
     if len(wrong):
-        raise ValueError(f"codes hold {wrong[0]}; expected whole numbers from 0 to {most}")
+        raise ValueError(f"codes hold {wrong[0]}; expected whole numbers from 0 to {largest}")
     return numbers.astype(dtype)

@@ -1,14 +1,14 @@
-"""Vectors from files and into files, and results of searches in forms that other programs read.
+"""Readers and writers of vector files, and writers of search results.
 
-files.py        plain files, lines of them, files that are there as a whole or not at all
-vector_file.py  what was found in a file: VectorFile; batches that can be read again
-npy.py          .npy and .npz of NumPy
+files.py        regular files: size, bytes, lines, errors of parsers
+vector_file.py  VectorFile, the result of reading; batches that can be read more than once
+npy.py          .npy and .npz files of NumPy
 binary.py       .fvecs .bvecs .ivecs, .fbin .u8bin .i8bin
-hdf5.py         the files of ann-benchmarks
+hdf5.py         HDF5 files of ann-benchmarks
 columns.py      parquet and Arrow: a column of vectors, and one of ids
-jsonl.py        one JSON object a line
-text.py         one word a line, and its vector: GloVe, word2vec
-reading.py      read_vectors: all of these by their suffix
+jsonl.py        one JSON object per line
+text.py         one word and its vector per line: GloVe, word2vec
+reading.py      read_vectors: all of these formats, by suffix
 writing.py      write_vectors
 results.py      write_results
 """

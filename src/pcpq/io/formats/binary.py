@@ -1,7 +1,7 @@
-"""Rows of plain numbers, little-endian, that are mapped.
+"""Memory-mapped files of little-endian numbers.
 
-.fvecs .bvecs .ivecs: every row is its number of dimensions (int32), then float32, uint8 or int32 values
-.fbin .u8bin .i8bin: the numbers of rows and of dimensions (uint32), then all values: float32, uint8 or int8
+.fvecs .bvecs .ivecs: each row is its number of dimensions (int32), then float32, uint8 or int32 values
+.fbin .u8bin .i8bin: the numbers of rows and dimensions (uint32), then all values: float32, uint8 or int8
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pcpq.util.batches import slices
 
 VECS: dict[str, np.dtype[Any]] = {"fvecs": np.dtype("<f4"), "bvecs": np.dtype("u1"), "ivecs": np.dtype("<i4")}
 BINS: dict[str, np.dtype[Any]] = {"fbin": np.dtype("<f4"), "u8bin": np.dtype("u1"), "i8bin": np.dtype("i1")}
-# Rows whose numbers of dimensions are looked at together.
+# Number of rows whose dimensions are checked in one step.
 CHECKED = 1 << 16
 
 
 def read_vecs(path: Path, format: str, wanted: Wanted) -> VectorFile:
-    """Rows that each say how long they are; all must say the same."""
+    """Read a file in which each row starts with its number of dimensions; all rows must have the same."""
     content, dtype = mapped(path), VECS[format]
     dimensions = int.from_bytes(content[:4].tobytes(), "little", signed=True)
     check_dimensions(path, dimensions)
@@ -45,7 +45,7 @@ def read_vecs(path: Path, format: str, wanted: Wanted) -> VectorFile:
 
 
 def read_bin(path: Path, format: str, wanted: Wanted) -> VectorFile:
-    """A header of two numbers, then rows."""
+    """Read a file that starts with the numbers of rows and dimensions."""
     content, dtype = mapped(path), BINS[format]
     if len(content) < 8:
         raise FormatError(f"{path}: has {len(content)} bytes; its header alone takes 8")

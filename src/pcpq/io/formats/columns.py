@@ -1,4 +1,4 @@
-"""Parquet and Arrow files: a column of vectors, and perhaps one of ids, by name."""
+"""Parquet and Arrow files: a column of vectors, and optionally a column of ids, by name."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from pcpq.io.streams import as_rows
 if TYPE_CHECKING:
     import pyarrow
 
-# An Arrow file begins with this; a stream does not.
+# First bytes of an Arrow file; a stream starts differently.
 ARROW_FILE = b"ARROW1"
 
 
 def read_columns(path: Path, format: str, wanted: Wanted) -> VectorFile:
-    """A table in a file, of which two columns at most are ever looked at."""
+    """Read a table file; only the columns of vectors and ids are read."""
     plain_size(path)
     with parsing(path):
         schema, rows = look(path, format)
@@ -42,7 +42,7 @@ def read_columns(path: Path, format: str, wanted: Wanted) -> VectorFile:
     found = schema.field(column).type
     if not is_vector(found):
         raise ValueError(f"{path}: column {column!r} is of type {found}; expected lists of numbers")
-    if wanted.id_column is not None:  # one that nobody named only matters to those who ask for ids
+    if wanted.id_column is not None:  # a default column is checked when ids are read
         check_ids(path, wanted.id_column, schema.field(wanted.id_column).type)
     with parsing(path):
         first = next(vectors_of(path, format, column, 1), None)
@@ -56,7 +56,7 @@ def read_columns(path: Path, format: str, wanted: Wanted) -> VectorFile:
 
 
 def look(path: Path, format: str) -> tuple[pyarrow.Schema, int | None]:
-    """The columns, and how many rows there are if the file says."""
+    """Return the schema of a file, and its number of rows if the file states it."""
     import pyarrow
 
     if format == "parquet":
@@ -69,7 +69,10 @@ def look(path: Path, format: str) -> tuple[pyarrow.Schema, int | None]:
 
 
 def open_arrow(source: Any) -> Any:
-    """A reader of an Arrow file or stream. A choice of columns would be copied; all of them are not."""
+    """Return a reader of an Arrow file or stream.
+
+    All columns are mapped without a copy; a selection of columns would be copied.
+    """
     import pyarrow
 
     is_file = source.read(len(ARROW_FILE)) == ARROW_FILE
@@ -78,13 +81,13 @@ def open_arrow(source: Any) -> Any:
 
 
 def parts_of(path: Path, format: str, column: str, step: int) -> Iterator[pyarrow.Array]:
-    """A column, at most so many rows at a time."""
+    """Yield a column in parts of at most `step` rows."""
     import pyarrow
 
     if format == "parquet":
         from pyarrow.parquet import ParquetFile
 
-        # Without a buffer of its own it reads page by page, whatever the size of row groups.
+        # Without pre-buffering, pages are read one by one, and large row groups need no memory.
         with ParquetFile(path, memory_map=True, pre_buffer=False) as file:
             for batch in file.iter_batches(step, columns=[column]):
                 yield batch.column(column)
@@ -95,20 +98,20 @@ def parts_of(path: Path, format: str, column: str, step: int) -> Iterator[pyarro
         batches = map(reader.get_batch, range(reader.num_record_batches)) if numbered else iter(reader)
         for batch in batches:
             part = batch.column(column)
-            # Lengths and offsets are the file's word until they are looked at.
+            # The lengths and offsets in the file are not checked when it is opened.
             part.validate(full=True)
             for start in range(0, len(part), step):
                 yield part.slice(start, step)
 
 
 def vectors_of(path: Path, format: str, column: str, step: int) -> Iterator[FloatArray]:
-    """(n_i, d) vectors, at most so many rows at a time."""
+    """Yield a column as (n_i, d) vectors, at most `step` rows at a time."""
     count = 0
     for part in parts_of(path, format, column, step):
         if len(part) == 0:
             continue
         try:
-            rows = as_rows(getattr(part, "storage", part))  # tensors are lists, with a shape
+            rows = as_rows(getattr(part, "storage", part))  # an extension array, such as tensors
         except ValueError as error:
             raise FormatError(f"{path}: column {column!r}, rows from {count} on: {error}") from error
         yield as_floats(rows)
@@ -116,7 +119,7 @@ def vectors_of(path: Path, format: str, column: str, step: int) -> Iterator[Floa
 
 
 def ids_of(path: Path, format: str, column: str) -> Any:
-    """(n,) a column as ids."""
+    """Return a column as ids: (n,) int64 or a list of strings."""
     import pyarrow
 
     ids = pyarrow.chunked_array(list(parts_of(path, format, column, 1 << 16)))
@@ -131,7 +134,7 @@ def ids_of(path: Path, format: str, column: str) -> Any:
 
 
 def is_vector(kind: Any) -> bool:
-    """Lists of numbers, of any length or of one, or a tensor, which is stored so."""
+    """Return whether a type is a list of numbers, of variable or fixed length, or a tensor stored as such."""
     from pyarrow import types
 
     kind = getattr(kind, "storage_type", kind)
@@ -141,7 +144,7 @@ def is_vector(kind: Any) -> bool:
 
 
 def check_ids(path: Path, column: str, kind: Any) -> None:
-    """Integers or strings, perhaps numbered."""
+    """Raise a FormatError unless a type is integers or strings, possibly dictionary-encoded."""
     from pyarrow import types
 
     found = kind.value_type if types.is_dictionary(kind) else kind

@@ -25,12 +25,12 @@ from pcpq.io.formats.vector_file import (
 from pcpq.util.batches import slices
 
 METRICS = {"angular": "cosine", "cosine": "cosine", "dot": "dot", "ip": "dot", "euclidean": "euclidean"}
-# A chunk is read as a whole.
+# Largest size of a chunk, because chunks are read as a whole.
 MOST_CHUNK_BYTES = 1 << 28
 
 
 def read_hdf5(path: Path, format: str, wanted: Wanted) -> VectorFile:
-    """One dataset of a file: mapped if it lies there in one piece, in batches if not."""
+    """Read a dataset of a file: memory-mapped if it is stored contiguously, otherwise in batches."""
     import h5py
 
     size, part = plain_size(path), wanted.part or "train"
@@ -38,21 +38,23 @@ def read_hdf5(path: Path, format: str, wanted: Wanted) -> VectorFile:
         dataset, names = find(file, part), list(file)
         if dataset is not None:
             dtype, shape = dataset.dtype, tuple(dataset.shape or ())
-            place, chunks = place_of(file, dataset), dataset.chunks
-        # In some damaged files the library itself looks for this forever: HDFGroup/hdf5#1707.
+            offset, chunks = offset_of(file, dataset), dataset.chunks
+        # On some damaged files this call does not return: HDFGroup/hdf5#1707.
         distance = file.attrs.get("distance")
     if dataset is None:
         raise ValueError(f"{path}: has no dataset {part!r}; it has {listed(names)}")
     check_kind(path, f"{part!r} is a dataset", dtype, shape)
     rows, dimensions = shape
     metric = METRICS.get(distance.decode(errors="replace") if isinstance(distance, bytes) else str(distance))
-    if place is not None:
+    if offset is not None:
         needed = rows * dimensions * dtype.itemsize
-        if place + needed > size:
-            raise FormatError(f"{path}: {part!r} of shape {shape} ends at {place + needed}, the file at {size}")
-        values = mapped(path)[place : place + needed].view(dtype).reshape(shape)
+        if offset + needed > size:
+            raise FormatError(
+                f"{path}: {part!r} of shape {shape} ends at {offset + needed}, the file at {size}"
+            )
+        values = mapped(path)[offset : offset + needed].view(dtype).reshape(shape)
         return VectorFile(path, format, array_or_batches(path, values), rows, dimensions, metric)
-    # What was never written takes no room in a file, but is read as zeros without end.
+    # Values that were never written take no space in a file, but would be read as zeros.
     if rows * dimensions * dtype.itemsize > size * GZIP_GAIN:
         raise FormatError(f"{path}: {part!r} of shape {shape} is more than {size} bytes can hold")
     if chunks is not None and np.prod(chunks, dtype=float) * dtype.itemsize > MOST_CHUNK_BYTES:
@@ -62,7 +64,7 @@ def read_hdf5(path: Path, format: str, wanted: Wanted) -> VectorFile:
 
 
 def find(file: Any, part: str) -> Any:
-    """A dataset that is in this very file, or None: links and outside storage may lead anywhere."""
+    """Return a dataset stored in this file, or None; links and external storage could point to any file."""
     import h5py
 
     if not isinstance(file.get(part, getlink=True), h5py.HardLink):
@@ -73,16 +75,16 @@ def find(file: Any, part: str) -> Any:
     return found
 
 
-def place_of(file: Any, dataset: Any) -> int | None:
-    """Where the rows of a dataset begin in the file, if they follow each other there as they are."""
+def offset_of(file: Any, dataset: Any) -> int | None:
+    """Return the offset of a dataset in the file if it is stored contiguously, otherwise None."""
     if dataset.chunks is not None or file.userblock_size or dataset.id.get_storage_size() != dataset.nbytes:
         return None
-    place = dataset.id.get_offset()
-    return None if place is None else int(place)
+    offset = dataset.id.get_offset()
+    return None if offset is None else int(offset)
 
 
 def step_of(chunks: tuple[int, ...] | None, dimensions: int) -> int:
-    """Rows at a time: whole chunks, which are unpacked as a whole, unless that is too much."""
+    """Return the number of rows to read in one step: whole chunks, unless these are too large."""
     step = rows_at_once(dimensions)
     if chunks is None or chunks[0] * dimensions > MOST_DIMENSIONS * 16:
         return step
@@ -90,7 +92,7 @@ def step_of(chunks: tuple[int, ...] | None, dimensions: int) -> int:
 
 
 def batches_of(path: Path, part: str, step: int) -> Iterator[FloatArray]:
-    """A dataset, some rows at a time."""
+    """Yield the vectors of a dataset in batches."""
     import h5py
 
     with h5py.File(path, "r") as file:

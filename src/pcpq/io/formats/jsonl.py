@@ -1,4 +1,4 @@
-"""One JSON object a line: a vector in one field, perhaps an id in another."""
+"""JSON lines: one object per line, with a vector in one field and optionally an id in another."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NUMBERS = {int, float}
 
 
 def read_jsonl(path: Path, format: str, wanted: Wanted) -> VectorFile:
-    """The first line says which fields there are; the others must have them too."""
+    """Read a file of JSON objects; all lines must have the fields of vectors and ids of the first line."""
     plain_size(path)
     with parsing(path):
         _, first = next(objects(path), (0, None))
@@ -46,7 +46,7 @@ def read_jsonl(path: Path, format: str, wanted: Wanted) -> VectorFile:
 
 
 def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The object of every line, and the line's number."""
+    """Yield the line number and the object of each line."""
     for number, line in numbered_lines(path):
         try:
             found = json.loads((line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line).decode())
@@ -58,7 +58,7 @@ def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def rows_of(path: Path, column: str, dimensions: int) -> Iterator[array[float]]:
-    """Vectors, one by one."""
+    """Yield the vectors, one by one."""
     for number, found in objects(path):
         value: Any = found.get(column)
         if not is_vector(value):
@@ -76,29 +76,29 @@ def rows_of(path: Path, column: str, dimensions: int) -> Iterator[array[float]]:
 
 
 def ids_of(path: Path, column: str) -> Any:
-    """Ids of all lines; all must be integers, or all words."""
+    """Return the ids of all lines, which must be all integers or all strings."""
     numbers = array("q")
-    words: list[str] = []
+    strings: list[str] = []
     for number, found in objects(path):
         value = found.get(column)
-        if type(value) is int and -(2**63) <= value < 2**63 and not words:
+        if type(value) is int and -(2**63) <= value < 2**63 and not strings:
             numbers.append(value)
         elif type(value) is str and not numbers:
-            words.append(value)
+            strings.append(value)
         else:
-            kind = "integers" if numbers else "words" if words else "integers or words"
+            kind = "integers" if numbers else "strings" if strings else "integers or strings"
             raise FormatError(
                 f"{path}, line {number}: field {column!r} is {shown(value)}; expected ids that are all {kind}"
             )
-    return words or np.frombuffer(numbers, np.int64).copy()
+    return strings or np.frombuffer(numbers, np.int64).copy()
 
 
 def is_vector(value: Any) -> bool:
-    """A list of numbers, and of nothing else."""
+    """Return whether a value is a non-empty list of numbers."""
     return type(value) is list and bool(value) and set(map(type, value)) <= NUMBERS
 
 
 def shown(value: Any) -> str:
-    """A value for a message, not all of it if it is long."""
+    """Return a value as text for an error message, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

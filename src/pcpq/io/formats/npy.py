@@ -1,4 +1,4 @@
-"""NumPy's files: .npy is mapped, the arrays of .npz come in batches. Nothing in them is ever unpickled."""
+"""NumPy files: .npy is memory-mapped, arrays of .npz are read in batches. Pickles are never loaded."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from pcpq.io.formats.vector_file import (
 )
 
 MAGIC = b"\x93NUMPY"
-# NumPy's own limit: what is longer is made to exhaust a parser.
+# NumPy's own limit, which protects the parser from malicious headers.
 MOST_HEADER = 10_000
 SUFFIX = ".npy"
 
 
 @dataclass(frozen=True)
 class Header:
-    """What stands before an array."""
+    """The header of an array in a .npy file."""
 
     dtype: np.dtype[Any]
     by_column: bool
@@ -46,12 +46,12 @@ class Header:
 
     @property
     def size(self) -> int:
-        """Bytes of header and array: Python's integers, which do not overflow."""
+        """Number of bytes of header and array, as a Python integer, which cannot overflow."""
         return self.start + prod(self.shape) * self.dtype.itemsize
 
 
 def read_npy(path: Path, format: str, wanted: Wanted) -> VectorFile:
-    """A file of one array, (n, d)."""
+    """Read a file of one (n, d) array."""
     content = mapped(path)
     with parsing(path):
         header = read_header(io.BytesIO(content[: MOST_HEADER + 12].tobytes()))
@@ -65,7 +65,7 @@ def read_npy(path: Path, format: str, wanted: Wanted) -> VectorFile:
 
 
 def read_npz(path: Path, format: str, wanted: Wanted) -> VectorFile:
-    """An archive of arrays: one (n, d), and perhaps one of ids."""
+    """Read an archive of arrays: one (n, d) array of vectors, and optionally an array of ids."""
     plain_size(path)
     with parsing(path), ZipFile(path) as archive:
         headers, sizes = {}, {}
@@ -99,7 +99,7 @@ def read_npz(path: Path, format: str, wanted: Wanted) -> VectorFile:
 
 
 def read_header(file: IO[bytes]) -> Header:
-    """The header of an array; nothing is allocated by what it says."""
+    """Read the header of an array; no memory is allocated based on the sizes in it."""
     start = file.read(8)
     if start[:6] != MAGIC or start[6:7] not in (b"\x01", b"\x02", b"\x03"):
         raise ValueError(f"it begins with {start!r}, not with {MAGIC!r} and a version from 1 to 3")
@@ -114,13 +114,13 @@ def read_header(file: IO[bytes]) -> Header:
     descriptor, shape = fields["descr"], fields["shape"]
     if not (isinstance(shape, tuple) and all(type(number) is int and number >= 0 for number in shape)):
         raise ValueError(f"the header says shape {shape}; expected lengths from 0 on")
-    # What has fields is nothing for us, whatever they are.
+    # Structured dtypes are not supported; any void dtype is rejected later.
     dtype = np.dtype(descriptor if isinstance(descriptor, str) else "V")
     return Header(dtype, bool(fields["fortran_order"]), shape, 8 + width + length)
 
 
 def batches_of(path: Path, column: str) -> Iterator[FloatArray]:
-    """An array of an archive, some rows at a time."""
+    """Yield the vectors of an array in an archive, in batches."""
     with ZipFile(path) as archive, archive.open(column + SUFFIX) as file:
         header = read_header(file)
         row_bytes = header.shape[1] * header.dtype.itemsize
@@ -129,13 +129,13 @@ def batches_of(path: Path, column: str) -> Iterator[FloatArray]:
 
 
 def ids_of(path: Path, column: str, rows: int) -> Any:
-    """(rows,) an array of an archive as ids."""
+    """Return an array in an archive as ids: (rows,) int64 or a list of strings."""
     with ZipFile(path) as archive, archive.open(column + SUFFIX) as file:
         header = read_header(file)
         if header.shape != (rows,) or header.dtype.kind not in "iuU":
             raise FormatError(
                 f"{path}: ids {column!r} are {header.dtype} of shape {header.shape}; "
-                f"expected integers or words, ({rows},)"
+                f"expected integers or strings, ({rows},)"
             )
         found = np.frombuffer(file.read(), header.dtype)
     if found.dtype.kind == "U":

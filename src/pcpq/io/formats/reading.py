@@ -1,4 +1,4 @@
-"""Vectors of a file, whatever its format."""
+"""Reading of vector files of all formats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pcpq.io.formats.npy import read_npy, read_npz
 from pcpq.io.formats.text import read_text
 from pcpq.io.formats.vector_file import VectorFile, Wanted
 
-# How names of files end, by format.
+# Suffixes of file names, by format.
 FORMATS: dict[str, tuple[str, ...]] = {
     "npy": (".npy",),
     "npz": (".npz",),
@@ -54,7 +54,7 @@ def format_of(path: str | os.PathLike[str], format: str | None = None) -> str:
         if Path(path).name.lower().endswith(suffixes):
             return name
     known = " ".join(suffix for suffixes in FORMATS.values() for suffix in suffixes)
-    raise ValueError(f"{os.fspath(path)}: what is in it? Its name ends in none of {known}")
+    raise ValueError(f"{os.fspath(path)}: unknown format: the name ends in none of {known}")
 
 
 def read_vectors(

@@ -1,4 +1,4 @@
-"""Results of searches as a table to look at, as CSV, JSON lines or parquet. Missing results are left out."""
+"""Search results as a plain table, CSV, JSON lines or parquet. Missing results are left out."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Results:
             raise ValueError(f"there are {len(self.queries)} names of queries for {len(self.ids)} queries")
 
     def by_query(self) -> Iterator[tuple[Any, list[Any], NDArray[Any]]]:
-        """Every query, with what was found for it, best first."""
+        """Yield each query with its ids and scores, best first."""
         for query, ids, scores in zip(self.queries, self.ids, self.scores, strict=True):
-            there = np.array([is_there(found) for found in ids.tolist()], bool)
-            yield as_plain(query), ids[there].tolist(), scores[there]
+            present = np.array([is_result(found) for found in ids.tolist()], bool)
+            yield as_plain(query), ids[present].tolist(), scores[present]
 
     def rows(self) -> Iterator[tuple[Any, int, Any, Any]]:
-        """(query, rank, id, score); the best has rank 1."""
+        """Yield (query, rank, id, score) of each result; the best result of a query has rank 1."""
         for query, ids, scores in self.by_query():
             for rank, (found, score) in enumerate(zip(ids, scores, strict=True), 1):
                 yield query, rank, found, score
@@ -69,7 +69,7 @@ def write_results(
 
 
 def write_table(out: Any, results: Results) -> None:
-    """Columns side by side, numbers to the right."""
+    """Write results as aligned columns; numbers are aligned right."""
 
     def cells() -> Iterator[list[str]]:
         yield list(HEADER)
@@ -90,7 +90,7 @@ def write_table(out: Any, results: Results) -> None:
 
 
 def write_csv(out: Any, results: Results) -> None:
-    """One result a line, after a line of names."""
+    """Write results as CSV with a header, one result per line."""
     text = codecs.getwriter("utf-8")(out, "backslashreplace")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(HEADER)
@@ -99,21 +99,21 @@ def write_csv(out: Any, results: Results) -> None:
 
 
 def write_jsonl(out: Any, results: Results) -> None:
-    """One query a line."""
+    """Write results as JSON lines, one query per line."""
     for query, ids, scores in results.by_query():
-        # The shortest number that is this float32, not the float64 next to it.
+        # The shortest decimal number that identifies the float32.
         numbers = [float(str(score)) for score in scores]
         line = {"query": query, "ids": ids, "scores": numbers}
         out.write(encoded(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n"))
 
 
 def write_parquet(out: Any, results: Results) -> None:
-    """One result a row."""
+    """Write results as a parquet file, one result per row."""
     import pyarrow
     from pyarrow.parquet import ParquetWriter
 
     columns = list(zip(*results.rows(), strict=True)) or [()] * len(HEADER)
-    kinds = (kind_of(results.queries), pyarrow.int32(), kind_of(results.ids), pyarrow.float32())
+    kinds = (column_type(results.queries), pyarrow.int32(), column_type(results.ids), pyarrow.float32())
     table = pyarrow.table(
         {name: pyarrow.array(column, kind) for name, column, kind in zip(HEADER, columns, kinds, strict=True)}
     )
@@ -121,37 +121,37 @@ def write_parquet(out: Any, results: Results) -> None:
         writer.write_table(table)
 
 
-def kind_of(names: Any) -> Any:
-    """The type of a column of words or of numbers."""
+def column_type(names: Any) -> Any:
+    """Return the Arrow type of a column of names: integers or strings."""
     import pyarrow
 
-    numbers = np.asarray(names).dtype.kind in "iu"  # words are objects, or of NumPy's own kind
+    numbers = np.asarray(names).dtype.kind in "iu"  # strings have dtype object or a NumPy string dtype
     return pyarrow.int64() if numbers else pyarrow.string()
 
 
-def is_there(found: Any) -> bool:
-    """Is it an id, not the mark of none?"""
+def is_result(found: Any) -> bool:
+    """Return whether an id is a result, not the mark of a missing one."""
     return found is not None and (isinstance(found, str) or found >= 0)
 
 
 def as_plain(name: Any) -> Any:
-    """NumPy's numbers and words as Python's."""
+    """Return a NumPy scalar as a Python object, and other values unchanged."""
     return name.item() if isinstance(name, np.generic) else name
 
 
 def encoded(text: str) -> bytes:
-    """UTF-8; half a surrogate pair becomes its escape, which in JSON means the same."""
+    """Return text as UTF-8; a lone surrogate is written as its escape, which means the same in JSON."""
     return text.encode("utf-8", "backslashreplace")
 
 
 def printable(name: Any) -> str:
-    """A name that cannot move the cursor or change colours of a terminal."""
+    """Return a name as text without control characters, which could move the cursor of a terminal."""
     text = str(name)
     return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
 def width(text: str) -> int:
-    """Columns of a terminal that a text takes."""
+    """Return the number of terminal columns that a text takes."""
     if text.isascii():
         return len(text)
     wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)

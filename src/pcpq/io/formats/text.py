@@ -1,4 +1,4 @@
-"""Word vectors as text: a word and its numbers a line (GloVe), perhaps after a line of counts (word2vec)."""
+"""Word vectors as text: a word and its numbers per line (GloVe), possibly after a line of counts (word2vec)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pcpq.io.formats.vector_file import Batches, VectorFile, Wanted, check_dimen
 
 
 def read_text(path: Path, format: str, wanted: Wanted) -> VectorFile:
-    """The first line says how many dimensions there are, or has so many."""
+    """Read a text file of word vectors; the first line determines the number of dimensions."""
     size, rows = plain_size(path), None
     with parsing(path):
         number, line = next(numbered_lines(path), (0, b""))
@@ -27,7 +27,7 @@ def read_text(path: Path, format: str, wanted: Wanted) -> VectorFile:
             if dimensions == 0:
                 raise FormatError(f"{path}, line {number}: ends in no number; expected a word and numbers")
     check_dimensions(path, dimensions)
-    # A row takes two bytes a field at least.
+    # A row takes at least two bytes per number.
     room = size * (GZIP_GAIN if is_gzip(path) else 1) // (2 * dimensions)
     if rows is not None and not 1 <= rows <= room:
         raise FormatError(f"{path}: says it has {rows} vectors; {size} bytes hold at most {room}")
@@ -39,12 +39,12 @@ def read_text(path: Path, format: str, wanted: Wanted) -> VectorFile:
 
 
 def is_header(fields: list[bytes]) -> bool:
-    """The numbers of words and of dimensions, as word2vec writes them first?"""
+    """Return whether fields are a header of word2vec: the numbers of words and of dimensions."""
     return len(fields) == 2 and all(field.isdigit() for field in fields)
 
 
 def trailing_numbers(fields: list[bytes]) -> int:
-    """How many fields after the first are the vector: a word may have blanks in it."""
+    """Return how many of the last fields are numbers; a word can contain blanks."""
     count = 0
     while count < len(fields) - 1 and is_number(fields[-1 - count]):
         count += 1
@@ -52,7 +52,7 @@ def trailing_numbers(fields: list[bytes]) -> int:
 
 
 def is_number(field: bytes) -> bool:
-    """Whether a field can be read as a number."""
+    """Return whether a field can be read as a number."""
     try:
         float(field)
     except ValueError:
@@ -61,13 +61,13 @@ def is_number(field: bytes) -> bool:
 
 
 def is_word(word: bytes) -> bool:
-    """Whether a word can be told from the numbers after it."""
+    """Return whether a word can be distinguished from the numbers after it."""
     parts = word.split()
     return len(parts) == 1 or (len(parts) > 1 and not is_number(parts[-1]))
 
 
 def split_lines(path: Path, first: int, dimensions: int) -> Iterator[tuple[int, bytes, list[bytes]]]:
-    """The word and the numbers of every line from the first on, and the line's number."""
+    """Yield line number, word and numbers of each line, from line index `first` on."""
     for number, line in islice(numbered_lines(path), first, None):
         word, *numbers = line.strip().rsplit(None, dimensions)
         if len(numbers) < dimensions or not is_word(word):
@@ -79,7 +79,7 @@ def split_lines(path: Path, first: int, dimensions: int) -> Iterator[tuple[int, 
 
 
 def rows_of(path: Path, first: int, dimensions: int) -> Iterator[array[float]]:
-    """Vectors, one by one."""
+    """Yield the vectors, one by one."""
     for number, _, numbers in split_lines(path, first, dimensions):
         try:
             yield array("f", map(float, numbers))
@@ -88,7 +88,7 @@ def rows_of(path: Path, first: int, dimensions: int) -> Iterator[array[float]]:
 
 
 def words_of(path: Path, first: int, dimensions: int) -> list[str]:
-    """The words of all lines."""
+    """Return the words of all lines."""
     words = []
     for number, word, _ in split_lines(path, first, dimensions):
         try:

@@ -1,4 +1,4 @@
-"""What was found in a file: vectors as `pcpq.build` takes them, how many, and what they are called."""
+"""The result of reading a vector file: vectors as `pcpq.build` takes them, their number, and ids."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from pcpq.io.arrays import Float32Array, FloatArray
 from pcpq.io.formats.files import parsing
 from pcpq.util.batches import BATCH_ELEMENTS, slices
 
-# A row of more is a lie of a header, or nothing that is searched.
+# A header with more dimensions is assumed to be damaged.
 MOST_DIMENSIONS = 1 << 20
-# Names in a message.
+# Largest number of names in an error message.
 MOST_LISTED = 20
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which of the things in a file, by name; None: the only one."""
+    """Names of the columns, fields or datasets to read; None: the only one."""
 
     column: str | None = None
     id_column: str | None = None
@@ -39,18 +39,17 @@ class VectorFile:
     ----------
     path, format : the file and its format
     vectors : (n, d) floats, or an iterable of (n_i, d) batches that can be read more than once
-    rows : number of vectors; None if only reading the file tells
+    rows : number of vectors; None if it is not known before the file is read
     dimensions : number of coordinates, d
     metric : "dot", "cosine" or "euclidean" if the file names one, otherwise None
     """
 
     path: Path
     format: str
-    # (n, d) floats, or an iterable of (n_i, d) ones that can be gone through again
     vectors: Any
-    rows: int | None  # as the file says, and held against it in reading; None if only reading tells
+    rows: int | None  # as stated in the file, and checked when it is read
     dimensions: int
-    metric: str | None = None  # "dot", "cosine" or "euclidean" if the file says
+    metric: str | None = None
     read_ids: Callable[[], Any] | None = field(default=None, repr=False)
 
     def ids(self) -> Any:
@@ -68,7 +67,7 @@ class VectorFile:
 
 
 class Batches:
-    """(n_i, d) batches of floats, read from a file by every iteration anew."""
+    """(n_i, d) batches of floats; each iteration reads the file again."""
 
     def __init__(
         self, path: Path, read: Callable[[], Iterable[FloatArray]], dimensions: int, rows: int | None
@@ -95,18 +94,18 @@ class Batches:
 
 
 def rows_at_once(dimensions: int) -> int:
-    """How many rows make a batch."""
+    """Return the number of rows of a batch."""
     return max(1, BATCH_ELEMENTS // dimensions)
 
 
 def as_float32(rows: NDArray[Any]) -> Float32Array:
-    """A copy; what float32 cannot hold is infinite, and refused by those who look at values."""
+    """Return a float32 copy; values out of range become infinite, and are rejected by later checks."""
     with np.errstate(over="ignore"):
         return np.array(rows, np.float32)
 
 
 def check_kind(path: Path, what: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-    """Vectors are (n, d) real numbers, some of them; a ValueError if not."""
+    """Raise a ValueError unless dtype and shape are those of (n, d) real numbers with at least one row."""
     if not is_real(dtype):
         raise ValueError(f"{path}: {what} of dtype {dtype}; expected floats of at most 64 bits or integers")
     if len(shape) != 2:
@@ -117,28 +116,28 @@ def check_kind(path: Path, what: str, dtype: np.dtype[Any], shape: tuple[int, ..
 
 
 def check_dimensions(path: Path, dimensions: int) -> None:
-    """A ValueError if no vector has so many."""
+    """Raise a FormatError if a number of dimensions is out of range."""
     if not 1 <= dimensions <= MOST_DIMENSIONS:
         raise FormatError(f"{path}: vectors have {dimensions} dimensions; expected 1 to {MOST_DIMENSIONS}")
 
 
 def is_real(dtype: np.dtype[Any]) -> bool:
-    """Floats that NumPy computes with everywhere, or integers."""
+    """Return whether a dtype is integers, booleans, or floats of at most 64 bits."""
     return dtype.kind in "iub" or (dtype.kind == "f" and dtype.itemsize <= 8)
 
 
 def is_ready(rows: NDArray[Any]) -> bool:
-    """Floats as this machine has them, which an index takes as they are?"""
+    """Return whether rows are aligned floats in native byte order, which an index takes without conversion."""
     return rows.dtype.kind == "f" and rows.dtype.isnative and rows.flags.aligned
 
 
 def as_floats(rows: NDArray[Any]) -> FloatArray:
-    """Rows that an index takes; a copy if they are integers, or another machine's floats."""
+    """Return rows that an index takes; integers and floats in foreign byte order are copied to float32."""
     return rows if is_ready(rows) else as_float32(rows)
 
 
 def array_or_batches(path: Path, rows: NDArray[Any]) -> Any:
-    """A mapped array as it is if an index takes it, or else in batches of float32."""
+    """Return a mapped array unchanged if an index takes it, otherwise as batches of float32."""
     if is_ready(rows):
         return rows
     count, dimensions = rows.shape
@@ -150,11 +149,11 @@ def array_or_batches(path: Path, rows: NDArray[Any]) -> Any:
 
 
 def gathered(rows: Iterable[array[float]], dimensions: int) -> Iterator[FloatArray]:
-    """Rows that come one by one, as batches."""
-    values, enough = array("f"), rows_at_once(dimensions) * dimensions
+    """Yield single rows as batches."""
+    values, batch_size = array("f"), rows_at_once(dimensions) * dimensions
     for row in rows:
         values.extend(row)
-        if len(values) >= enough:
+        if len(values) >= batch_size:
             yield np.frombuffer(values, np.float32).reshape(-1, dimensions)
             values = array("f")
     if values:
@@ -162,24 +161,24 @@ def gathered(rows: Iterable[array[float]], dimensions: int) -> Iterator[FloatArr
 
 
 def chosen(path: Path, what: str, wanted: str | None, candidates: list[str], names: list[str]) -> str:
-    """The name that is wanted, which must be there; the only candidate if none is."""
+    """Return the requested name, which must exist once; without one, the only candidate."""
     if wanted is None and len(candidates) != 1:
         found = f"may be {listed(candidates)}; say which" if candidates else f"is none of {listed(names)}"
         raise ValueError(f"{path}: the {what} of vectors {found}")
     name = candidates[0] if wanted is None else wanted
     if names.count(name) != 1:
-        raise ValueError(f"{path}: {what} {name!r} is there {names.count(name)} times; it has {listed(names)}")
+        raise ValueError(f"{path}: {what} {name!r} occurs {names.count(name)} times; there are {listed(names)}")
     return name
 
 
 def chosen_ids(path: Path, what: str, wanted: str | None, names: list[str]) -> str | None:
-    """The name that is wanted; "id" if there is one, or else none."""
+    """Return the requested name of ids; without one, "id" if it exists, otherwise None."""
     if wanted is None and "id" not in names:
         return None
     return chosen(path, what, "id" if wanted is None else wanted, [], names)
 
 
 def listed(names: list[str]) -> str:
-    """Names for a message, not all of them if there are many."""
+    """Return names as text for an error message, shortened if there are many."""
     some = ", ".join(repr(name) for name in names[:MOST_LISTED])
     return f"{some} and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else some or "none at all"

@@ -1,4 +1,4 @@
-"""Vectors into files, batch by batch; a file is there when all of it is."""
+"""Writing of vector files, in batches; files are written atomically."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pcpq.io.arrays import Float32Array, as_vectors
 from pcpq.io.formats.reading import format_of
 from pcpq.io.formats.text import is_word
 from pcpq.io.formats.vector_file import as_float32, rows_at_once
-from pcpq.io.ids import as_ids, as_words, kind_of
+from pcpq.io.ids import as_ids, as_string_ids, kind_of
 from pcpq.io.streams import as_rows
 from pcpq.util.batches import slices
 from pcpq.util.durable_files import replaced
 
-# Vectors, and their ids if there are any.
+# Vectors, and their ids or None.
 Piece = tuple[Float32Array, Any]
-# A header that is written again when the number of rows is known has room for any.
+# Bytes of the header, which is rewritten when the number of rows is known.
 NPY_HEADER = 128
 
 
@@ -44,7 +44,7 @@ def write_vectors(
     if ids is not None:
         if found not in WITH_IDS:
             raise ValueError(f"{path}: {found} has no place for ids; {', '.join(WITH_IDS)} have")
-        ids = as_words(ids) if kind_of(ids) == "str" else as_ids(ids, len(ids))
+        ids = as_string_ids(ids) if kind_of(ids) == "str" else as_ids(ids, len(ids))
     pieces = pieces_of(batches, ids)
     first = next(pieces)
     with replaced(path) as file:
@@ -52,7 +52,7 @@ def write_vectors(
 
 
 def pieces_of(batches: Any, ids: Any) -> Iterator[Piece]:
-    """Vectors as float32, not many at a time, all of the same dimensions, with their ids."""
+    """Yield float32 vectors with their ids in small batches, and check that dimensions and numbers match."""
     count, dimensions = 0, None
     for batch in [batches] if hasattr(batches, "__array__") else batches:
         rows = as_vectors(as_rows(batch))
@@ -74,7 +74,7 @@ def pieces_of(batches: Any, ids: Any) -> Iterator[Piece]:
 
 
 def write_npy(file: IO[bytes], pieces: Iterator[Piece], dimensions: int) -> int:
-    """An array, as np.save writes it."""
+    """Write an array in the format of np.save."""
     file.write(bytes(NPY_HEADER))
     count = write_rows(file, pieces)
     fields = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({count}, {dimensions}), }}"
@@ -85,7 +85,7 @@ def write_npy(file: IO[bytes], pieces: Iterator[Piece], dimensions: int) -> int:
 
 
 def write_fbin(file: IO[bytes], pieces: Iterator[Piece], dimensions: int) -> int:
-    """The numbers of rows and dimensions, then the rows."""
+    """Write the numbers of rows and dimensions, then the rows."""
     file.write(bytes(8))
     count = write_rows(file, pieces)
     if count >= 2**32:
@@ -96,7 +96,7 @@ def write_fbin(file: IO[bytes], pieces: Iterator[Piece], dimensions: int) -> int
 
 
 def write_rows(file: IO[bytes], pieces: Iterator[Piece]) -> int:
-    """Values, one after the other; returns how many rows they are."""
+    """Write the values of all rows, and return the number of rows."""
     count = 0
     for rows, _ in pieces:
         file.write(rows.astype("<f4", copy=False).data)
@@ -105,7 +105,7 @@ def write_rows(file: IO[bytes], pieces: Iterator[Piece]) -> int:
 
 
 def write_fvecs(file: IO[bytes], pieces: Iterator[Piece], dimensions: int) -> int:
-    """Every row after its number of dimensions."""
+    """Write each row after its number of dimensions."""
     count = 0
     for rows, _ in pieces:
         with_length = np.empty((len(rows), 1 + dimensions), "<f4")
@@ -117,7 +117,7 @@ def write_fvecs(file: IO[bytes], pieces: Iterator[Piece], dimensions: int) -> in
 
 
 def write_parquet(file: IO[bytes], pieces: Iterator[Piece], dimensions: int) -> int:
-    """Columns `id`, if there are ids, and `vector`."""
+    """Write a table with the columns `id`, if there are ids, and `vector`."""
     import pyarrow
     from pyarrow.parquet import ParquetWriter
 
@@ -135,34 +135,36 @@ def write_parquet(file: IO[bytes], pieces: Iterator[Piece], dimensions: int) -> 
 
 
 def write_jsonl(file: IO[bytes], pieces: Iterator[Piece], dimensions: int) -> int:
-    """Objects with `id`, if there are ids, and `vector`."""
+    """Write objects with the fields `id`, if there are ids, and `vector`."""
     count = 0
     for rows, ids in pieces:
         if not np.isfinite(rows).all():
             row = count + int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
             raise ValueError(f"vectors[{row}] is not finite; JSON has no such numbers")
         for row, values in enumerate(rows):
-            name = "" if ids is None else f'"id": {json.dumps(plain(ids[row]))}, '
+            name = "" if ids is None else f'"id": {json.dumps(as_json_id(ids[row]))}, '
             file.write(f'{{{name}"vector": [{", ".join(map(str, values))}]}}\n'.encode())
         count += len(rows)
     return count
 
 
 def write_text(file: IO[bytes], pieces: Iterator[Piece], dimensions: int) -> int:
-    """A word and its numbers a line, as GloVe has them."""
+    """Write a word and its numbers per line, in the format of GloVe."""
     count = 0
     for rows, ids in pieces:
         for row, values in enumerate(rows):
             word = str(count + row if ids is None else ids[row]).encode()
             if not is_word(word) or word != word.strip() or b"\n" in word:
-                raise ValueError(f"id {ids[row]!r} cannot be told from the numbers after it; write JSONL")
+                raise ValueError(
+                    f"id {ids[row]!r} cannot be distinguished from the numbers after it; write JSONL"
+                )
             file.write(word + f" {' '.join(map(str, values))}\n".encode())
         count += len(rows)
     return count
 
 
-def plain(value: Any) -> Any:
-    """An id as JSON takes it."""
+def as_json_id(value: Any) -> Any:
+    """Return an id as a type that JSON supports."""
     return value if isinstance(value, str) else int(value)
 
 

@@ -1,0 +1,449 @@
+// Bindings of search: the arrays of an index, checked once, and one call per batch of queries.
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "bindings/arrays.h"
+#include "bindings/checksum.h"
+#include "kernels/index_arrays.h"
+#include "search/checksum.h"
+#include "search/recall.h"
+#include "search/rows.h"
+#include "search/search.h"
+#include "search/units.h"
+
+using namespace nb::literals;
+
+namespace pcpq {
+namespace {
+
+Keep keep_named(const std::string& name) {
+    if (name == "none") return Keep::none;
+    if (name == "int8") return Keep::int8;
+    if (name == "int16") return Keep::int16;
+    if (name == "float16") return Keep::float16;
+    if (name == "float32") return Keep::float32;
+    throw nb::value_error(("unknown keep " + name).c_str());
+}
+
+Coding coding_named(const std::string& name) {
+    if (name == "plain") return Coding::plain;
+    if (name == "scaled") return Coding::scaled;
+    if (name == "unpacked") return Coding::unpacked;
+    throw nb::value_error(("unknown coding " + name).c_str());
+}
+
+// The arrays behind the structs of kernels/index_arrays.h, which say what they hold. They keep the Python arrays alive.
+struct ListArrays {
+    Array<const int8_t, 4> coarse;
+    Array<const uint16_t, 3> starts;
+    float unit, longest_query;
+    Maybe<const float, 2> centroids;
+    Array<const float, 1> mean, spreads, offsets;
+    float largest_base, largest_offset;
+    Array<const float, 2> shapes;  // (3, L)  energies, bias_means, bias_variances
+    Array<const int64_t, 1> rows, places;
+
+    Lists checked() const {
+        const size_t n = spreads.shape(0), d = mean.shape(0), groups = (n + 7) / 8;
+        require(n > 0 && has_shape(offsets, n) && has_shape(rows, n + 1) && has_shape(places, n + 1),
+                "the arrays of lists do not match");
+        require(has_shape(shapes, 3, n), "the shapes of lists have the wrong shape");
+        require(has_shape(coarse, groups, (d + 3) / 4, 8, 4) && has_shape(starts, groups, 8, 2),
+                "coarse centroids have the wrong shape");
+        require(!centroids || has_shape(*centroids, n, d), "the centroids of lists have the wrong shape");
+        require(rows.data()[n] <= INT32_MAX, "a segment has more rows than 32 bits can number");
+        return {.count = static_cast<int64_t>(n),
+                .dimensions = static_cast<int64_t>(d),
+                .coarse = coarse.data(),
+                .starts = starts.data(),
+                .unit = unit,
+                .longest_query = longest_query,
+                .centroids = data_or_null(centroids),
+                .mean = mean.data(),
+                .spreads = spreads.data(),
+                .offsets = offsets.data(),
+                .largest_base = largest_base,
+                .largest_offset = largest_offset,
+                .largest_spread = *std::max_element(spreads.data(), spreads.data() + n),
+                .energies = shapes.data(),
+                .bias_means = shapes.data() + n,
+                .bias_variances = shapes.data() + 2 * n,
+                .rows = rows.data(),
+                .places = places.data()};
+    }
+};
+
+struct CodeArrays {
+    std::string coding;
+    Array<const uint8_t, 2> blocks;
+    Array<const float, 4> codewords;  // (B, m, D, k)  of one codebook, or of one per list
+    Maybe<const float, 3> scales;
+    Maybe<const int8_t, 3> steps;
+    Maybe<const float, 2> step_units;
+    float largest_step, reach, bias_low, bias_step;
+    bool bias_by_length;
+    Maybe<const uint8_t, 2> unpacked_scales;
+    Maybe<const float, 2> unpacked_alphas;
+    Maybe<const float, 1> unpacked_factors;
+    Maybe<const uint8_t, 1> unpacked_biases;
+
+    Codes checked(const Lists& lists) const {
+        const size_t codebooks = codewords.shape(0), m = codewords.shape(1), pairs = (m + 1) / 2;
+        const auto n_rows = static_cast<size_t>(lists.rows[lists.count]);
+        require(codebooks == 1 || codebooks == static_cast<size_t>(lists.count), "codewords have the wrong shape");
+        require(!scales || (scales->shape(0) == codebooks && scales->shape(1) == m), "scales have the wrong shape");
+        const Codes codes{.coding = coding_named(coding),
+                          .sections = static_cast<int64_t>(m),
+                          .section_size = static_cast<int64_t>(codewords.shape(2)),
+                          .per_list = codebooks > 1,
+                          .block_bytes = static_cast<int64_t>(blocks.shape(1)),
+                          .blocks = blocks.data(),
+                          .n_codewords = static_cast<int64_t>(codewords.shape(3)),
+                          .codewords = codewords.data(),
+                          .n_scales = scales ? static_cast<int64_t>(scales->shape(2)) : 0,
+                          .scales = data_or_null(scales),
+                          .steps = data_or_null(steps),
+                          .step_units = data_or_null(step_units),
+                          .largest_step = largest_step,
+                          .reach = reach,
+                          .bias_low = bias_low,
+                          .bias_step = bias_step,
+                          .bias_by_length = bias_by_length,
+                          .unpacked_scales = data_or_null(unpacked_scales),
+                          .unpacked_alphas = data_or_null(unpacked_alphas),
+                          .unpacked_factors = data_or_null(unpacked_factors),
+                          .unpacked_biases = data_or_null(unpacked_biases)};
+        if (codes.coding == Coding::unpacked) {
+            require(has_shape(blocks, n_rows, m) || has_shape(blocks, n_rows, 2 * m),
+                    "unpacked codes have the wrong shape");
+            require(unpacked_biases && has_shape(*unpacked_biases, n_rows), "unpacked biases have the wrong shape");
+            require(!unpacked_scales || (scales && has_shape(*unpacked_scales, n_rows, m)),
+                    "unpacked scales have the wrong shape");
+            require(!unpacked_alphas || has_shape(*unpacked_alphas, n_rows, m), "unpacked alphas have the wrong shape");
+            require(!unpacked_factors || has_shape(*unpacked_factors, n_rows), "unpacked factors have the wrong shape");
+            return codes;
+        }
+        const bool scaled = codes.coding == Coding::scaled;
+        require(codes.n_codewords == 16, "codewords have the wrong shape");
+        require(!scaled || (codes.n_scales == 16 && steps && has_shape(*steps, codebooks, 2 * pairs, 16) &&
+                            step_units && has_shape(*step_units, codebooks, m)),
+                "scales have the wrong shape");
+        const int64_t bytes = scaled ? static_cast<int64_t>(pairs) * 64 + 96 : table_sections(codes) * 16;
+        require(has_shape(blocks, lists.n_blocks(), bytes), "blocks have the wrong shape");
+        return codes;
+    }
+};
+
+struct KeptArrays {
+    std::string keep;
+    Array<const uint8_t, 2> rows;  // (n, bytes of a row)
+    Maybe<const float, 1> units;
+    bool euclidean;
+    Maybe<const uint16_t, 1> gains;
+    Maybe<const float, 1> biases;
+    Array<const int64_t, 1> ids;
+
+    Kept checked(const Lists& lists) const {
+        const Keep kind = keep_named(keep);
+        const size_t n = ids.shape(0);
+        require(lists.rows[lists.count] == static_cast<int64_t>(n), "rows do not match the lists");
+        require(kind == Keep::none || has_shape(rows, n, lists.dimensions * bytes_of(kind)),
+                "kept rows have the wrong shape");
+        require((kind != Keep::int8 && kind != Keep::int16) || (units && has_shape(*units, n)), "kept rows lack units");
+        require(!gains || has_shape(*gains, n), "gains have the wrong shape");
+        require(!biases || has_shape(*biases, n), "biases have the wrong shape");
+        return {.keep = kind,
+                .rows = rows.data(),
+                .units = data_or_null(units),
+                .euclidean = euclidean,
+                .gains = data_or_null(gains),
+                .biases = data_or_null(biases),
+                .ids = ids.data()};
+    }
+};
+
+struct RotationArrays {
+    Maybe<const float, 2> matrix;
+    Maybe<const int64_t, 1> columns;
+
+    Rotation checked(const Lists& lists, const Codes& codes) const {
+        const int64_t d = lists.dimensions, all = codes.sections * codes.section_size;
+        require(!matrix || has_shape(*matrix, d, d), "the rotation has the wrong shape");
+        require(columns ? has_shape(*columns, d) : all == d, "the columns of coordinates have the wrong shape");
+        if (columns)
+            for (int64_t i = 0; i < d; i++)
+                require(columns->data()[i] >= 0 && columns->data()[i] < all, "a coordinate has no column");
+        return {data_or_null(matrix), data_or_null(columns)};
+    }
+};
+
+// The arrays of an index, checked once, searched any number of times.
+class Searcher {
+public:
+    Searcher(const ListArrays& lists, const CodeArrays& codes, const KeptArrays& kept, const RotationArrays& rotation,
+             float row_unit, float query_unit, bool unit_length, nb::object guard)
+        : list_arrays_(lists),
+          code_arrays_(codes),
+          kept_arrays_(kept),
+          rotation_arrays_(rotation),
+          guarded_(std::move(guard)),
+          units_{.row = row_unit, .query = query_unit, .unit_length = unit_length, .euclidean = kept.euclidean},
+          guard_(guarded_.is_none() ? nullptr : &nb::cast<const GuardedArrays&>(guarded_).guard()),
+          lists_(list_arrays_.checked()),
+          codes_(code_arrays_.checked(lists_)),
+          kept_(kept_arrays_.checked(lists_)),
+          rotation_(rotation_arrays_.checked(lists_, codes_)) {}
+
+    void search(Array<const float, 2> queries, int64_t probes, int64_t rerank, Array<int64_t, 2> out_ids,
+                Array<double, 2> out_scores, Maybe<const uint32_t, 1> allowed, float share,
+                Maybe<int64_t, 2> out_counts, Maybe<double, 1> out_seconds, Maybe<int32_t, 2> out_scanned) const {
+        const size_t n = queries.shape(0), k = out_ids.shape(1);
+        SearchJob job = job_for(probes, rerank, k, out_ids.data());
+        require(has_shape(queries, n, lists_.dimensions), "queries have the wrong shape");
+        require(!allowed || has_shape(*allowed, lists_.n_blocks()), "allowed has the wrong shape");
+        require(has_shape(out_ids, n, k) && has_shape(out_scores, n, k), "outputs have the wrong shape");
+        require(!out_counts || has_shape(*out_counts, n, 3), "out_counts has the wrong shape");
+        require(!out_seconds || has_shape(*out_seconds, 4), "out_seconds has the wrong shape");
+        require(!out_scanned || has_shape(*out_scanned, n, k), "out_scanned has the wrong shape");
+        job.n_queries = static_cast<int64_t>(n);
+        job.queries = queries.data();
+        job.scores = out_scores.data();
+        job.allowed = data_or_null(allowed);
+        job.share = share;
+        job.counts = data_or_null(out_counts);
+        job.seconds = data_or_null(out_seconds);
+        job.scanned = data_or_null(out_scanned);
+        nb::gil_scoped_release unlocked;
+        pcpq::search(job);
+    }
+
+    bool search_one(Array<const float, 1> query, int64_t probes, int64_t rerank, Array<int64_t, 1> out_ids,
+                    Array<float, 1> out_scores) const {
+        const size_t k = out_ids.shape(0);
+        const SearchJob job = job_for(probes, rerank, k, out_ids.data());
+        require(has_shape(out_scores, k), "outputs have the wrong shape");
+        if (!has_shape(query, lists_.dimensions)) return false;
+        nb::gil_scoped_release unlocked;
+        return search_single(job, query.data(), units_, out_scores.data());
+    }
+
+private:
+    ListArrays list_arrays_;
+    CodeArrays code_arrays_;
+    KeptArrays kept_arrays_;
+    RotationArrays rotation_arrays_;
+    nb::object guarded_;
+    Units units_;
+    const Guard* guard_;
+    Lists lists_;
+    Codes codes_;
+    Kept kept_;
+    Rotation rotation_;
+
+    SearchJob job_for(int64_t probes, int64_t rerank, size_t k, int64_t* ids) const {
+        require(probes > 0 && k > 0 && rerank >= static_cast<int64_t>(k), "probes, rerank or k is out of range");
+        return {.guard = guard_,
+                .lists = lists_,
+                .codes = codes_,
+                .kept = kept_,
+                .rotation = rotation_,
+                .allowed = nullptr,
+                .share = 1.0f,
+                .n_queries = 0,
+                .probes = probes,
+                .rerank = rerank,
+                .k = static_cast<int64_t>(k),
+                .queries = nullptr,
+                .ids = ids,
+                .scores = nullptr,
+                .counts = nullptr,
+                .seconds = nullptr,
+                .scanned = nullptr};
+    }
+};
+
+void bind_arrays(nb::module_& m) {
+    nb::class_<ListArrays>(m, "Lists", "The inverted lists of a segment: centroids, ranks, where rows begin.")
+        .def(
+            "__init__",
+            [](ListArrays* self, Array<const int8_t, 4> coarse, Array<const uint16_t, 3> starts, float unit,
+               float longest_query, Maybe<const float, 2> centroids, Array<const float, 1> mean,
+               Array<const float, 1> spreads, Array<const float, 1> offsets, float largest_base, float largest_offset,
+               Array<const float, 2> shapes, Array<const int64_t, 1> rows, Array<const int64_t, 1> places) {
+                new (self) ListArrays{.coarse = std::move(coarse),
+                                      .starts = std::move(starts),
+                                      .unit = unit,
+                                      .longest_query = longest_query,
+                                      .centroids = std::move(centroids),
+                                      .mean = std::move(mean),
+                                      .spreads = std::move(spreads),
+                                      .offsets = std::move(offsets),
+                                      .largest_base = largest_base,
+                                      .largest_offset = largest_offset,
+                                      .shapes = std::move(shapes),
+                                      .rows = std::move(rows),
+                                      .places = std::move(places)};
+            },
+            nb::kw_only(), "coarse"_a, "starts"_a, "unit"_a, "longest_query"_a, "centroids"_a.none(), "mean"_a,
+            "spreads"_a, "offsets"_a, "largest_base"_a, "largest_offset"_a, "shapes"_a, "rows"_a, "places"_a);
+    nb::class_<CodeArrays>(m, "Codes", "The codes of a segment's rows, and the codebooks they refer to.")
+        .def(
+            "__init__",
+            [](CodeArrays* self, std::string coding, Array<const uint8_t, 2> blocks, Array<const float, 4> codewords,
+               Maybe<const float, 3> scales, Maybe<const int8_t, 3> steps, Maybe<const float, 2> step_units,
+               float largest_step, float reach, float bias_low, float bias_step, bool bias_by_length,
+               Maybe<const uint8_t, 2> unpacked_scales, Maybe<const float, 2> unpacked_alphas,
+               Maybe<const float, 1> unpacked_factors, Maybe<const uint8_t, 1> unpacked_biases) {
+                new (self) CodeArrays{.coding = std::move(coding),
+                                      .blocks = std::move(blocks),
+                                      .codewords = std::move(codewords),
+                                      .scales = std::move(scales),
+                                      .steps = std::move(steps),
+                                      .step_units = std::move(step_units),
+                                      .largest_step = largest_step,
+                                      .reach = reach,
+                                      .bias_low = bias_low,
+                                      .bias_step = bias_step,
+                                      .bias_by_length = bias_by_length,
+                                      .unpacked_scales = std::move(unpacked_scales),
+                                      .unpacked_alphas = std::move(unpacked_alphas),
+                                      .unpacked_factors = std::move(unpacked_factors),
+                                      .unpacked_biases = std::move(unpacked_biases)};
+            },
+            nb::kw_only(), "coding"_a, "blocks"_a, "codewords"_a, "scales"_a.none(), "steps"_a.none() = nb::none(),
+            "step_units"_a.none() = nb::none(), "largest_step"_a = 0.0f, "reach"_a, "bias_low"_a, "bias_step"_a,
+            "bias_by_length"_a, "unpacked_scales"_a.none() = nb::none(), "unpacked_alphas"_a.none() = nb::none(),
+            "unpacked_factors"_a.none() = nb::none(), "unpacked_biases"_a.none() = nb::none());
+    nb::class_<KeptArrays>(m, "Kept", "The vectors that candidates are reranked by, or corrections of codes; ids.")
+        .def(
+            "__init__",
+            [](KeptArrays* self, std::string keep, Array<const uint8_t, 2> rows, Maybe<const float, 1> units,
+               bool euclidean, Maybe<const uint16_t, 1> gains, Maybe<const float, 1> biases,
+               Array<const int64_t, 1> ids) {
+                new (self) KeptArrays{.keep = std::move(keep),
+                                      .rows = std::move(rows),
+                                      .units = std::move(units),
+                                      .euclidean = euclidean,
+                                      .gains = std::move(gains),
+                                      .biases = std::move(biases),
+                                      .ids = std::move(ids)};
+            },
+            nb::kw_only(), "keep"_a, "rows"_a, "units"_a.none(), "euclidean"_a, "gains"_a.none(), "biases"_a.none(),
+            "ids"_a);
+    nb::class_<RotationArrays>(m, "Rotation", "From a vector's coordinates to those of its sections.")
+        .def(
+            "__init__",
+            [](RotationArrays* self, Maybe<const float, 2> matrix, Maybe<const int64_t, 1> columns) {
+                new (self) RotationArrays{std::move(matrix), std::move(columns)};
+            },
+            nb::kw_only(), "matrix"_a.none(), "columns"_a.none());
+}
+
+void recall_sums(Array<const int32_t, 2> scanned, Array<const int32_t, 2> lists, Array<const int32_t, 2> ranks,
+                 Array<const int32_t, 1> parts, Array<const int32_t, 1> results, Array<const int32_t, 1> probes,
+                 Array<const int32_t, 2> reranks, Array<double, 3> out_hits, Array<double, 3> out_squares) {
+    const size_t n = scanned.shape(0), count = scanned.shape(1);
+    const size_t n_results = results.shape(0), n_probes = probes.shape(0), n_reranks = reranks.shape(1);
+    require(has_shape(lists, n, count) && has_shape(ranks, n, count), "candidates do not match");
+    require(has_shape(reranks, n_results, n_reranks), "reranks has the wrong shape");
+    require(
+        has_shape(out_hits, n_results, n_probes, n_reranks) && has_shape(out_squares, n_results, n_probes, n_reranks),
+        "outputs have the wrong shape");
+    for (size_t i = 0; i < n * count; i++)
+        require(scanned.data()[i] >= 0 && static_cast<size_t>(scanned.data()[i]) < count, "a place is out of range");
+    for (size_t i = 0; i < parts.shape(0); i++)
+        require(parts.data()[i] >= (i ? parts.data()[i - 1] : 0) && static_cast<size_t>(parts.data()[i]) <= count,
+                "parts do not follow each other");
+    for (size_t i = 0; i < n_results; i++) require(results.data()[i] > 0, "results are not positive");
+    nb::gil_scoped_release unlocked;
+    const RankedCandidates candidates{.n = static_cast<int64_t>(n),
+                                      .count = static_cast<int64_t>(count),
+                                      .scanned = scanned.data(),
+                                      .lists = lists.data(),
+                                      .ranks = ranks.data(),
+                                      .n_parts = static_cast<int64_t>(parts.shape(0)),
+                                      .parts = parts.data()};
+    const RecallSettings settings{.n_results = static_cast<int64_t>(n_results),
+                                  .n_probes = static_cast<int64_t>(n_probes),
+                                  .n_reranks = static_cast<int64_t>(n_reranks),
+                                  .results = results.data(),
+                                  .probes = probes.data(),
+                                  .reranks = reranks.data()};
+    sum_recalls(candidates, settings, out_hits.data(), out_squares.data());
+}
+
+}  // namespace
+
+void bind_search(nb::module_& m) {
+    m.attr("SMALLEST_LENGTH") = kSmallestLength;
+    m.attr("LARGEST_LENGTH") = kLargestLength;
+    m.def(
+        "length_range",
+        [](Array<const float, 2> rows, Maybe<float, 2> out_units) {
+            require(!out_units || has_shape(*out_units, rows.shape(0), rows.shape(1)), "out_units has the wrong shape");
+            nb::gil_scoped_release unlocked;
+            return length_range(rows.data(), rows.shape(0), rows.shape(1), data_or_null(out_units));
+        },
+        "rows"_a.noconvert(), "out_units"_a.noconvert().none() = nb::none(),
+        "The least and the greatest length of rows, NaN if one is; writes rows of length 1 if asked, zeros as they "
+        "are.");
+    m.def(
+        "permute_rows",
+        [](Array<uint8_t, 2> rows, Array<const int64_t, 1> order) {
+            require(has_shape(order, rows.shape(0)), "order has the wrong shape");
+            nb::gil_scoped_release unlocked;
+            return permute_rows(rows.data(), rows.shape(0), rows.shape(1), order.data());
+        },
+        "rows"_a.noconvert(), "order"_a.noconvert(),
+        "Row i becomes what row order[i] was, in place. False, and nothing is done, if order is no permutation.");
+    m.def(
+        "prepare_queries",
+        [](Array<const float, 2> queries, float query_unit, bool unit_length, Array<float, 2> out_queries) {
+            require(has_shape(out_queries, queries.shape(0), queries.shape(1)), "out_queries has the wrong shape");
+            const Units units{.row = 1.0f, .query = query_unit, .unit_length = unit_length, .euclidean = false};
+            nb::gil_scoped_release unlocked;
+            return prepare_queries(queries.data(), queries.shape(0), queries.shape(1), units, out_queries.data());
+        },
+        nb::kw_only(), "queries"_a.noconvert(), "query_unit"_a, "unit_length"_a, "out_queries"_a.noconvert(),
+        "Queries as searches have them; False if a length is not between SMALLEST_LENGTH and LARGEST_LENGTH.");
+    m.def(
+        "return_scores",
+        [](Array<const double, 2> scores, bool euclidean, float row_unit, float query_unit,
+           Array<float, 2> out_scores) {
+            require(has_shape(out_scores, scores.shape(0), scores.shape(1)), "out_scores has the wrong shape");
+            const Units units{.row = row_unit, .query = query_unit, .unit_length = false, .euclidean = euclidean};
+            nb::gil_scoped_release unlocked;
+            return_scores(scores.data(), static_cast<int64_t>(scores.size()), units, out_scores.data());
+        },
+        nb::kw_only(), "scores"_a.noconvert(), "euclidean"_a, "row_unit"_a, "query_unit"_a, "out_scores"_a.noconvert(),
+        "Scores of searches in the user's units, as squared distances if euclidean.");
+    m.def("sum_recalls", &recall_sums, nb::kw_only(), "scanned"_a.noconvert(), "lists"_a.noconvert(),
+          "ranks"_a.noconvert(), "parts"_a.noconvert(), "results"_a.noconvert(), "probes"_a.noconvert(),
+          "reranks"_a.noconvert(), "out_hits"_a.noconvert(), "out_squares"_a.noconvert(),
+          "Recall and its square, added up over queries, for numbers of results, lists and candidates.");
+    bind_arrays(m);
+    // Queries and outputs may be positional: a search for a single query takes some tens of microseconds.
+    nb::class_<Searcher>(m, "Searcher", "The arrays of a segment, checked once, searched any number of times.")
+        .def(nb::init<const ListArrays&, const CodeArrays&, const KeptArrays&, const RotationArrays&, float, float,
+                      bool, nb::object>(),
+             nb::kw_only(), "lists"_a, "codes"_a, "kept"_a, "rotation"_a, "row_unit"_a, "query_unit"_a, "unit_length"_a,
+             "guard"_a.none() = nb::none())
+        .def("search", &Searcher::search, "queries"_a.noconvert(), "probes"_a, "rerank"_a, "out_ids"_a.noconvert(),
+             "out_scores"_a.noconvert(), "allowed"_a.none() = nb::none(), "share"_a = 1.0f,
+             "out_counts"_a.none() = nb::none(), "out_seconds"_a.none() = nb::none(),
+             "out_scanned"_a.none() = nb::none(), "The k best rows for every query.")
+        .def("search_one", &Searcher::search_one, "query"_a.noconvert(), "probes"_a, "rerank"_a,
+             "out_ids"_a.noconvert(), "out_scores"_a.noconvert(),
+             "The k best rows for a single query as it was given; False where fewer are found or its length is "
+             "unusual.");
+}
+
+}  // namespace pcpq

@@ -1,0 +1,28 @@
+// The best so many of a stream of scored rows.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/index_arrays.h"
+
+namespace pcpq {
+
+// Where to cut so that so many keys remain: all above `value`, and of those at `value` as many as are missing.
+struct Cut {
+    int32_t value;
+    int64_t at_value;
+};
+
+// Larger scores first, then lower rows: a total order, so the same rows remain in whatever order they arrive, for a
+// single query and for a batch.
+struct Candidates {
+    int64_t wanted, capacity, count;
+    int32_t threshold;  // what a new row must reach
+    int32_t* scores;    // (capacity,)
+    int32_t* rows;      // (capacity,)
+
+    static int64_t capacity_for(int64_t wanted) { return (3 * wanted + 2 * kBlock + 7) / 8 * 8; }
+    void compact();  // leaves the wanted ones, and raises the threshold
+};
+
+}  // namespace pcpq

@@ -1,0 +1,118 @@
+// Which lists are near: 8-bit products of a query with all centroids, and the keys that rank them.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/index_arrays.h"
+#include "simd/simd.h"
+
+namespace pcpq {
+namespace {
+
+constexpr float kListsMore = 1.5f;       // times as many lists as wanted pass the first threshold
+constexpr float kSmallestUnit = 1e-30f;  // of a query: below it the inverse would not be finite
+
+// A query as integers of 1 / scale, eight at a time: `integers` has room for d rounded up to 16, zeros at the end.
+inline void query_to_shorts(const float* query, int64_t d, float scale, int16_t* integers) {
+    int64_t i = 0;
+    for (; i + kLanes <= d; i += kLanes) store_shorts(integers + i, load(query + i) * broadcast(scale));
+    for (; i < d; i++) integers[i] = static_cast<int16_t>(__builtin_lrintf(query[i] * scale));
+    for (; i < (d + 15) / 16 * 16; i++) integers[i] = 0;
+}
+
+// A query as bytes for products with lists, 128 too large; `bytes` has room for d and 16 more. Returns their unit, such
+// that neither the length that lists allow nor 127 is exceeded.
+inline float query_to_bytes(const float* query, int64_t d, float length, float longest, uint8_t* bytes) {
+    const int64_t whole = d / kLanes * kLanes;
+    Floats sizes = broadcast(0.0f);
+    for (int64_t i = 0; i < whole; i += kLanes) sizes = larger(sizes, magnitude(load(query + i)));
+    float largest = greatest_lane(sizes);
+    for (int64_t i = whole; i < d; i++) largest = larger(largest, __builtin_fabsf(query[i]));
+    const float unit = larger(length / longest, largest / 127.0f);
+    const float scale = unit > kSmallestUnit ? 1.0f / unit : 0.0f;
+    const Floats scales = broadcast(scale), middle = broadcast(128.0f);
+    int64_t i = 0;
+    for (; i + 2 * kLanes <= d; i += 2 * kLanes)
+        store_bytes(bytes + i, load(query + i) * scales + middle, load(query + i + kLanes) * scales + middle);
+    for (; i < d; i++) bytes[i] = static_cast<uint8_t>(__builtin_lrintf(query[i] * scale + 128.0f));
+    for (; i < (d + 3) / 4 * 4; i++) bytes[i] = 128;
+    return unit;
+}
+
+inline float inner_product(const float* a, const float* b, int64_t d) {
+    Floats sums = broadcast(0.0f);
+    int64_t i = 0;
+    for (; i + kLanes <= d; i += kLanes) sums = sums + load(a + i) * load(b + i);
+    float sum = sum_of_lanes(sums);
+    for (; i < d; i++) sum += a[i] * b[i];
+    return sum;
+}
+
+// Groups of eight lists with Q queries: lists share four coordinates of a query, queries share those of a list.
+template <int Groups, int Q>
+inline void score_groups(const Lists& lists, int64_t group, const uint8_t* const* queries, int32_t* const* sums) {
+    const int64_t fours = (lists.dimensions + 3) / 4;
+    const auto* row = reinterpret_cast<const uint8_t*>(lists.coarse) + group * fours * 32;
+    Shorts sum[Groups][Q];
+#pragma GCC unroll 8
+    for (int i = 0; i < Groups * Q; i++) sum[i / Q][i % Q] = load_shorts(lists.starts + (group + i / Q) * 16);
+    for (int64_t t = 0; t < fours; t++) {
+#pragma GCC unroll 8
+        for (int i = 0; i < Groups * Q; i++) {
+            const Bytes values = load_bytes(row + (i / Q * fours + t) * 32);
+            sum[i / Q][i % Q] = sum[i / Q][i % Q] + multiply_pairs(repeat_four(queries[i % Q] + 4 * t), values);
+        }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < Groups * Q; i++) store_pair_sums(sums[i % Q] + (group + i / Q) * 8, sum[i / Q][i % Q]);
+}
+
+template <int Groups, int Q>
+void score_lists(const Lists& lists, const uint8_t* const* queries, int32_t* const* sums) {
+    const int64_t groups = (lists.count + 7) / 8;
+    int64_t g = 0;
+    for (; g + Groups <= groups; g += Groups) score_groups<Groups, Q>(lists, g, queries, sums);
+    for (; g < groups; g++) score_groups<1, Q>(lists, g, queries, sums);
+}
+
+// The quantile of the normal distribution: how many deviations above the mean this share begins; shares up to a half.
+inline float normal_quantile(float share) {
+    if (!(share < 0.5f)) return 0.0f;
+    const float t = __builtin_sqrtf(-2.0f * __builtin_logf(share));
+    return t - (2.30753f + 0.27061f * t) / (1.0f + t * (0.99229f + 0.04481f * t));
+}
+
+inline Ints as_keys(Floats x) {
+    return to_ints(smaller(larger(x, broadcast(-kLargestKey)), broadcast(kLargestKey)));
+}
+
+// Ranks as keys in proportion to them, with room for n rounded up to 8. Returns a key that more than `wanted` are
+// likely to be above: ranks are about normally distributed.
+inline int32_t rank_lists(const Lists& lists, const int32_t* sums, float unit, float length, int64_t wanted,
+                          int32_t* keys) {
+    const int64_t n = lists.count, whole = n / kLanes * kLanes;
+    const auto rank = [&](int64_t i) { return sums[i] * unit + (lists.offsets[i] + length * lists.spreads[i]); };
+    const auto ranks = [&](int64_t i) {
+        return load(sums + i) * broadcast(unit) +
+               (load(lists.offsets + i) + broadcast(length) * load(lists.spreads + i));
+    };
+    const float largest = length * (lists.largest_base + lists.largest_spread) + lists.largest_offset;
+    const float scale = largest > 0.0f ? 0x1p30f / largest : 0.0f;
+    Floats totals = broadcast(0.0f), squares = totals;
+    for (int64_t i = 0; i < whole; i += kLanes) {
+        const Floats some = ranks(i);
+        totals = totals + some;
+        squares = squares + some * some;
+        store(keys + i, as_keys(some * broadcast(scale)));
+    }
+    for (int64_t i = whole; i < n; i++) keys[i] = as_key(rank(i) * scale);
+    for (int64_t i = n; i < (n + 7) / 8 * 8; i++) keys[i] = INT32_MIN;
+    if (whole == 0) return INT32_MIN;
+    const float mean = sum_of_lanes(totals) / whole, variance = sum_of_lanes(squares) / whole - mean * mean;
+    const float quantile = normal_quantile(kListsMore * wanted / n);
+    const float likely = mean + quantile * __builtin_sqrtf(larger(variance, 0.0f));
+    return as_key((likely < largest ? likely : largest) * scale);
+}
+
+}  // namespace
+}  // namespace pcpq

@@ -1,0 +1,110 @@
+// Scores of candidates by the kept vectors. Every SIMD level adds lane by lane in one order, so all give the same bits.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/half.h"
+#include "kernels/index_arrays.h"
+#include "kernels/kernels.h"
+#include "simd/simd.h"
+
+namespace pcpq {
+namespace {
+
+// Rows lie anywhere in memory; prefetched this many ahead, they arrive in time.
+constexpr int64_t kRowsAhead = 8;
+
+inline void prefetch_row(const char* row, int64_t bytes) {
+    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at);
+    __builtin_prefetch(row + bytes - 1);
+}
+
+// Products of integers, exact by pairs, added up as float32. The last sixteen may overlap those before them; `tail` is
+// zero where they do.
+template <class Integer>
+inline float integer_product(const Integer* row, const int16_t* query, const int16_t* tail, int64_t d) {
+    if (d < 16) {
+        int64_t sum = 0;
+        for (int64_t i = 0; i < d; i++) sum += int32_t{row[i]} * query[i];
+        return static_cast<float>(sum);
+    }
+    Floats sums = products_of_pairs(row, query);
+    int64_t i = 16;
+    for (; i + 16 <= d; i += 16) sums = sums + products_of_pairs(row + i, query + i);
+    if (i < d) sums = sums + products_of_pairs(row + d - 16, tail);
+    return sum_of_lanes(sums);
+}
+
+// float32 sums: rounding vectors to integers costs more than rounding sums.
+template <class Integer>
+inline double integer_distance(const Integer* row, float unit, const float* query, int64_t d) {
+    const Floats units = broadcast(unit);
+    Floats sums = broadcast(0.0f);
+    int64_t i = 0;
+    for (; i + kLanes <= d; i += kLanes) {
+        const Floats difference = load(query + i) - units * load(row + i);
+        sums = sums + difference * difference;
+    }
+    float sum = sum_of_lanes(sums);
+    for (; i < d; i++) {
+        const float difference = query[i] - unit * static_cast<float>(row[i]);
+        sum += difference * difference;
+    }
+    return sum;
+}
+
+template <class Integer>
+inline double integer_score(const Kept& kept, int64_t d, int64_t row, const RerankQuery& query) {
+    const Integer* values = static_cast<const Integer*>(kept.rows) + row * d;
+    const float unit = kept.units[row];
+    if (kept.euclidean) return -integer_distance(values, unit, query.floats, d);
+    return double{unit} * query.unit * integer_product(values, query.integers, query.tail, d);
+}
+
+// float64 sums: with float32 rows the order is that of exact scores.
+template <class Value, class Read>
+inline double float_score(const Kept& kept, int64_t d, int64_t row, const float* query, Read read) {
+    const Value* values = static_cast<const Value*>(kept.rows) + row * d;
+    const auto sum_of = [&](auto term) {
+        double lanes[kLanes] = {};
+        int64_t i = 0;
+        for (; i + kLanes <= d; i += kLanes)
+            for (int lane = 0; lane < kLanes; lane++) lanes[lane] += term(read(values[i + lane]), query[i + lane]);
+        for (int lane = 0; i < d; i++, lane++) lanes[lane] += term(read(values[i]), query[i]);
+        double sum = 0.0;
+        for (int lane = 0; lane < kLanes; lane++) sum += lanes[lane];
+        return sum;
+    };
+    if (kept.euclidean) return -sum_of([](double x, double q) { return (q - x) * (q - x); });
+    return sum_of([](double x, double q) { return q * x; });
+}
+
+inline double rerank_score(const Kept& kept, int64_t d, int64_t row, const RerankQuery& query) {
+    switch (kept.keep) {
+        case Keep::int8:
+            return integer_score<int8_t>(kept, d, row, query);
+        case Keep::int16:
+            return integer_score<int16_t>(kept, d, row, query);
+        case Keep::float16:
+            return float_score<uint16_t>(kept, d, row, query.floats, [](uint16_t x) { return half_to_float(x); });
+        default:
+            return float_score<float>(kept, d, row, query.floats, [](float x) { return x; });
+    }
+}
+
+inline void rerank(const Kept& kept, int64_t d, const int32_t* rows, int64_t n, const RerankQuery& query,
+                   double* scores) {
+    const int64_t bytes = d * bytes_of(kept.keep);
+    const char* first = static_cast<const char*>(kept.rows);
+    for (int64_t i = 0; i < n && i < kRowsAhead; i++) prefetch_row(first + rows[i] * bytes, bytes);
+    for (int64_t i = 0; i < n; i++) {
+        if (i + kRowsAhead < n) {
+            prefetch_row(first + rows[i + kRowsAhead] * bytes, bytes);
+            if (kept.units) __builtin_prefetch(kept.units + rows[i + kRowsAhead]);
+        }
+        scores[i] = rerank_score(kept, d, rows[i], query);
+    }
+}
+
+}  // namespace
+}  // namespace pcpq

@@ -1,0 +1,253 @@
+#include "search/query_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "kernels/candidates.h"
+#include "kernels/half.h"
+#include "kernels/index_arrays.h"
+#include "kernels/kernels.h"
+#include "search/checksum.h"
+#include "search/rows.h"
+#include "search/unpacked.h"
+
+namespace pcpq {
+namespace {
+
+constexpr float kQueryLength = 32700.0f;  // of a query as 16-bit integers
+
+}  // namespace
+
+int64_t QuerySearch::bytes(const SearchJob& job, int64_t queries) {
+    const int64_t probes = std::min(job.probes, job.lists.count);
+    const int64_t numbers = 2 * Candidates::capacity_for(job.rerank) + 3 * probes;
+    const int64_t one = 4 * numbers + table_sections(job.codes) * 16 + 2 * job.lists.dimensions;
+    return queries * one + 4 * Scratch::products_size(job, probes);
+}
+
+const uint8_t* QuerySearch::take(const SearchJob& job, int64_t q) {
+    const int64_t d = job.lists.dimensions;
+    number_ = q;
+    query_ = job.queries + q * d;
+    centered_ = query_;
+    if (job.kept.euclidean) {
+        difference_.resize(d);
+        for (int64_t i = 0; i < d; i++) difference_.data()[i] = query_[i] - job.lists.mean[i];
+        centered_ = difference_.data();
+    }
+    length_ = static_cast<float>(length_of(centered_, d));
+    bytes_.resize(d + 16);
+    byte_unit_ = kernels().search.query_to_bytes(centered_, d, length_, job.lists.longest_query, bytes_.data());
+    if (!job.kept.euclidean) make_integers(d);
+    rotate(job);
+    return bytes_.data();
+}
+
+void QuerySearch::prepare(const SearchJob& job, ListRanking& ranking, int64_t t, Scratch& scratch) {
+    scratch_ = &scratch;
+    count_ = ranking.choose(job.lists, job.probes, t, job.lists.unit * byte_unit_, length_, chosen_, bases_);
+    if (job.lists.centroids) measure_bases(job.lists);
+    const int64_t capacity = Candidates::capacity_for(job.rerank);
+    scores_.resize(capacity);
+    rows_.resize(capacity);
+    table_.resize(table_sections(job.codes) * 16);
+    scan.lookup_table = table_.data();
+    scan.best = {.wanted = job.rerank,
+                 .capacity = capacity,
+                 .count = 0,
+                 .threshold = INT32_MIN,
+                 .scores = scores_.data(),
+                 .rows = rows_.data()};
+    multiply_codewords(job);
+    guess_threshold(job);
+    starts_.resize(bases_.size());
+    if (shared_table(job)) make_table(job, 0, count_);
+}
+
+void QuerySearch::scan_alone(const SearchJob& job) {
+    const ScanInput input{job.lists, job.codes, job.allowed};
+    Scan* self = &scan;
+    for (int64_t i = 0; i < count_; i++) {
+        if (job.guard) job.guard->check_list(chosen_[i]);
+        if (job.codes.coding == Coding::unpacked) {
+            scan_unpacked(job, i);
+            continue;
+        }
+        if (job.codes.per_list) make_table(job, i, 1);
+        const int32_t next = chosen_[std::min(i + 1, count_ - 1)];
+        kernels().search.scan_list[0](input, chosen_[i], next, &self, starts_.data() + i);
+    }
+}
+
+void QuerySearch::finish(const SearchJob& job, ResultRanking& ranking) {
+    if (guessed_ && scan.best.count < job.rerank) {
+        scan.best.count = 0;
+        scan.best.threshold = INT32_MIN;
+        scan_alone(job);
+    }
+    scan.best.compact();
+    const int64_t n = scan.best.count, k = std::min(job.k, n), q = number_, d = job.lists.dimensions;
+    if (job.guard)
+        for (int64_t i = 0; i < n; i++) job.guard->check_kept(rows_[i]);
+    ranking.scores.resize(n);
+    double* scores = ranking.scores.data();
+    if (job.kept.keep == Keep::none) {
+        if (scratch_->owner != this) multiply_codewords(job);
+        const float common = kernels().search.inner_product(query_, job.lists.mean, d);
+        for (int64_t i = 0; i < n; i++) scores[i] = code_score(job, rows_[i], common);
+    } else {
+        const int16_t* integers = integers_.data();  // null in a euclidean index
+        const RerankQuery query{.floats = query_,
+                                .integers = integers,
+                                .tail = integers ? integers + (d + 15) / 16 * 16 : nullptr,
+                                .unit = length_ / kQueryLength};
+        kernels().search.rerank(job.kept, d, rows_.data(), n, query, scores);
+    }
+    ranking.choose(n, k, rows_.data(), job.kept.ids);
+    for (int64_t i = 0; i < job.k; i++) {
+        job.ids[q * job.k + i] = i < k ? ranking.best[i].id : -1;
+        job.scores[q * job.k + i] = i < k ? ranking.best[i].score : -std::numeric_limits<double>::infinity();
+    }
+    if (job.scanned)
+        for (int64_t i = 0; i < k; i++) job.scanned[q * job.k + i] = scores_[ranking.best[i].place];
+    if (!job.counts) return;
+    int64_t scanned = 0;
+    for (int32_t list : chosen()) scanned += job.lists.rows[list + 1] - job.lists.rows[list];
+    job.counts[q * 3] = count_;
+    job.counts[q * 3 + 1] = scanned;
+    job.counts[q * 3 + 2] = n;
+}
+
+// For products with kept rows; the last sixteen once more, where they do not overlap with whole sixteens.
+void QuerySearch::make_integers(int64_t d) {
+    const int64_t whole = d / 16 * 16, room = (d + 15) / 16 * 16;
+    integers_.resize(room + 16);
+    kernels().search.query_to_shorts(query_, d, length_ > 0.0f ? kQueryLength / length_ : 0.0f, integers_.data());
+    for (int64_t i = 0; i < 16; i++) {
+        const int64_t at = d - 16 + i;
+        integers_.data()[room + i] = at >= whole ? integers_[at] : int16_t{0};
+    }
+}
+
+void QuerySearch::rotate(const SearchJob& job) {
+    const int64_t d = job.lists.dimensions, all = job.codes.sections * job.codes.section_size;
+    rotated_ = centered_;
+    if (job.rotation.matrix) {
+        product_.resize(d);
+        kernels().search.rotate_query(job.rotation.matrix, rotated_, d, product_.data());
+        rotated_ = product_.data();
+    }
+    if (!job.rotation.columns) return;
+    spread_.resize(all);
+    std::fill_n(spread_.data(), all, 0.0f);
+    for (int64_t i = 0; i < d; i++) spread_.data()[job.rotation.columns[i]] = rotated_[i];
+    rotated_ = spread_.data();
+}
+
+// Bases by the centroids themselves.
+void QuerySearch::measure_bases(const Lists& lists) {
+    const int64_t d = lists.dimensions;
+    for (int64_t i = 0; i < count_; i++) {
+        const int32_t list = chosen_[i];
+        const float* centroid = lists.centroids + list * d;
+        bases_.data()[i] = kernels().search.inner_product(centered_, centroid, d) + lists.offsets[list];
+    }
+}
+
+// Products with the codewords, and the unit that suits all lookup tables made of them.
+void QuerySearch::multiply_codewords(const SearchJob& job) {
+    const Codes& codes = job.codes;
+    const int64_t codebooks = codes.per_list ? count_ : 1, values = codes.sections * codes.n_codewords;
+    scratch_->owner = this;
+    scratch_->products.resize(Scratch::products_size(job, count_));
+    const float largest_base = job.lists.largest_base * length_ + job.lists.largest_offset;
+    scan.unit = 0.0f;
+    for (int64_t i = 0; i < codebooks; i++) {
+        float* out = scratch_->products.data() + i * values;
+        float unit;
+        if (codes.coding == Coding::unpacked) {
+            unpacked_products(codes, chosen_[i], rotated_, out);
+            const float biases = std::abs(codes.bias_low) + 255.0f * codes.bias_step;
+            unit = (largest_base + length_ * codes.reach + biases * bias_factor(codes)) / 1e9f;
+            if (!(unit > 0.0f)) unit = 1.0f;
+        } else {
+            kernels().search.codeword_products(codes, chosen_[i], rotated_, out);
+            unit = kernels().search.lookup_unit(codes, chosen_[i], out, length_, largest_base);
+        }
+        scan.unit = std::max(scan.unit, unit);
+    }
+}
+
+// A filter may leave nothing of some lists and all of others: no guess then.
+void QuerySearch::guess_threshold(const SearchJob& job) {
+    guessed_ = false;
+    if (!(job.share > 0.0f)) return;
+    scratch_->shapes.resize((count_ + 7) / 8 * 8 * 3);
+    const float score = kernels().search.guess_threshold(
+        job.lists, chosen_.data(), bases_.data(), count_, length_, bias_factor(job.codes),
+        static_cast<float>(job.rerank) / job.share, scratch_->shapes.data());
+    const float integer = score / scan.unit;
+    guessed_ = std::abs(integer) < 1e9f;
+    if (guessed_) scan.best.threshold = static_cast<int32_t>(integer);
+}
+
+// The lookup table of some lists from the i-th on, and what scores in them start from.
+void QuerySearch::make_table(const SearchJob& job, int64_t i, int64_t lists) {
+    kernels().search.make_lookup_table(job.codes, chosen_[i], products(job, i), length_, scan, table_.data());
+    kernels().search.round_bases(bases_.data() + i, lists, scan, starts_.data() + i);
+}
+
+// Row by row, with exact products.
+void QuerySearch::scan_unpacked(const SearchJob& job, int64_t i) {
+    const Codes& codes = job.codes;
+    const int64_t list = chosen_[i], first = job.lists.rows[list];
+    for (int64_t row = first; row < job.lists.rows[list + 1]; row++) {
+        const int64_t place = job.lists.places[list] + row - first;
+        if (job.allowed && !(job.allowed[place / kBlock] >> (place % kBlock) & 1)) continue;
+        const float bias = (codes.bias_low + codes.bias_step * codes.unpacked_biases[row]) * bias_factor(codes);
+        const float score = (bases_[i] + bias) + unpacked_score(codes, list, products(job, i), row);
+        const int32_t integer = as_key(score / scan.unit);
+        if (integer < scan.best.threshold) continue;
+        scan.best.scores[scan.best.count] = integer;
+        scan.best.rows[scan.best.count++] = static_cast<int32_t>(row);
+        if (scan.best.count == scan.best.capacity) scan.best.compact();
+    }
+}
+
+// The estimate of a row's score by its code: exact products, gain and bias. `common` is <q, mean of the centroids>.
+double QuerySearch::code_score(const SearchJob& job, int64_t row, float common) {
+    const Lists& lists = job.lists;
+    const int64_t list = std::upper_bound(lists.rows, lists.rows + lists.count + 1, row) - lists.rows - 1;
+    const int64_t i = std::lower_bound(chosen().begin(), chosen().end(), list) - chosen().begin();
+    float score = decoded_score(job, i, row);
+    if (job.kept.gains) score *= half_to_float(job.kept.gains[row]);
+    const float bias = job.kept.biases ? job.kept.biases[row] : 0.0f;
+    if (!job.kept.euclidean) return (bases_[i] + common) * (1.0f + bias) + score;
+    // <q, x> - |x|^2 / 2, hence the distance: -|q - x|^2 is twice that less |q|^2.
+    return 2.0 * ((bases_[i] + bias) + score) - double{length_} * length_;
+}
+
+// <q, decoded> of a row of the i-th list probed.
+float QuerySearch::decoded_score(const SearchJob& job, int64_t i, int64_t row) {
+    const Codes& codes = job.codes;
+    const float* found = products(job, i);
+    const int64_t list = chosen_[i], place = row - job.lists.rows[list] + job.lists.places[list];
+    if (codes.coding == Coding::unpacked) return unpacked_score(codes, list, found, row);
+    const bool scaled = codes.coding == Coding::scaled;
+    const uint8_t* block = codes.blocks + place / kBlock * codes.block_bytes;
+    const float* scales = of_list(codes, codes.scales, list, codes.sections * 16);
+    const int64_t stride = scaled ? 2 * kBlock : kBlock;  // bytes per pair of sections
+    float sums[4] = {};
+    for (int64_t j = 0; j < codes.sections; j++) {
+        const uint8_t* byte = block + place % kBlock + j / 2 * stride;
+        const int shift = j % 2 * 4;
+        float value = found[j * 16 + (byte[0] >> shift & 15)];
+        if (scaled) value *= scales[j * 16 + (byte[kBlock] >> shift & 15)];
+        sums[j % 4] += value;
+    }
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+}  // namespace pcpq

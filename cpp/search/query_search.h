@@ -1,0 +1,94 @@
+// One query from its products with the lists to its results; search.cpp has many of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/index_arrays.h"
+#include "kernels/kernels.h"
+#include "search/buffer.h"
+#include "search/ranking.h"
+#include "search/search.h"
+
+namespace pcpq {
+
+// What one query after the other needs while it is prepared or reranked: a copy per query would leave the cache before
+// the scan.
+struct Scratch {
+    const void* owner = nullptr;  // the query whose products these are
+    Buffer<float> products;       // with the codewords: (m, 16), or that for every list probed
+    Buffer<float> shapes;         // of the lists probed, while a threshold is guessed
+
+    static int64_t products_size(const SearchJob& job, int64_t probes) {
+        return (job.codes.per_list ? probes : 1) * job.codes.sections * job.codes.n_codewords;
+    }
+};
+
+// All that one query needs from start to end: `take`, `prepare`, a scan, `finish`.
+class QuerySearch {
+public:
+    Scan scan;
+
+    // The memory of so many queries, about.
+    static int64_t bytes(const SearchJob& job, int64_t queries);
+
+    // One lookup table serves all lists, so queries can share the reading of a list.
+    static bool shared_table(const SearchJob& job) {
+        return !job.codes.per_list && job.codes.coding != Coding::unpacked;
+    }
+
+    // Takes query q of the job and returns it as bytes, for products with lists.
+    const uint8_t* take(const SearchJob& job, int64_t q);
+
+    // Chooses lists by their products with query t of the ranking, and makes the lookup table.
+    void prepare(const SearchJob& job, ListRanking& ranking, int64_t t, Scratch& scratch);
+
+    // The lists to probe, ascending.
+    std::span<const int32_t> chosen() { return {chosen_.data(), static_cast<size_t>(count_)}; }
+
+    // What the integer scores of the i-th list's rows start from.
+    int32_t start(int64_t i) const { return starts_[i]; }
+
+    // Scans the lists for this query alone.
+    void scan_alone(const SearchJob& job);
+
+    // Reranks the candidates and writes the results of the job.
+    void finish(const SearchJob& job, ResultRanking& ranking);
+
+private:
+    int64_t number_, count_;
+    const float* query_;     // as it was given
+    const float* centered_;  // euclidean: less the mean of the centroids
+    const float* rotated_;   // as its sections have it
+    float length_, byte_unit_;
+    bool guessed_;  // the threshold
+    Buffer<uint8_t> bytes_;
+    Buffer<int16_t> integers_;
+    Buffer<float> difference_, product_, spread_;  // what centered_ and rotated_ point to
+    Buffer<int32_t> chosen_;
+    Buffer<float> bases_;     // what scores in the chosen lists start from ...
+    Buffer<int32_t> starts_;  // ... in units of the lookup table; both have room for eight more
+    Scratch* scratch_;
+    Buffer<uint8_t> table_;
+    Buffer<int32_t, true> scores_, rows_;  // of candidates
+
+    void make_integers(int64_t d);
+    void rotate(const SearchJob& job);
+    void measure_bases(const Lists& lists);
+    void multiply_codewords(const SearchJob& job);
+    void guess_threshold(const SearchJob& job);
+    void make_table(const SearchJob& job, int64_t i, int64_t lists);
+    void scan_unpacked(const SearchJob& job, int64_t i);
+    double code_score(const SearchJob& job, int64_t row, float common);
+    float decoded_score(const SearchJob& job, int64_t i, int64_t row);
+
+    float bias_factor(const Codes& codes) const { return codes.bias_by_length ? length_ : 1.0f; }
+
+    // Products with the codewords of the i-th list probed.
+    const float* products(const SearchJob& job, int64_t i) {
+        return scratch_->products.data() + (job.codes.per_list ? i * job.codes.sections * job.codes.n_codewords : 0);
+    }
+};
+
+}  // namespace pcpq

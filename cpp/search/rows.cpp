@@ -1,0 +1,58 @@
+#include "search/rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace pcpq {
+
+double length_of(const float* x, int64_t n) {
+    double sums[4] = {};
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (int t = 0; t < 4; t++) sums[t] += double(x[i + t]) * x[i + t];
+    for (; i < n; i++) sums[0] += double(x[i]) * x[i];
+    return std::sqrt((sums[0] + sums[1]) + (sums[2] + sums[3]));
+}
+
+std::pair<double, double> length_range(const float* rows, int64_t n, int64_t dimensions, float* units) {
+    double least = std::numeric_limits<double>::infinity(), most = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        const float* row = rows + i * dimensions;
+        const double length = length_of(row, dimensions);
+        if (std::isnan(length)) return {length, length};
+        least = std::min(least, length);
+        most = std::max(most, length);
+        const float divisor = length > 0.0 ? static_cast<float>(length) : 1.0f;
+        if (units)
+            for (int64_t t = 0; t < dimensions; t++) units[i * dimensions + t] = row[t] / divisor;
+    }
+    return {least, most};
+}
+
+bool permute_rows(uint8_t* rows, int64_t n, int64_t bytes, const int64_t* order) {
+    std::vector<bool> waiting(n, false);
+    for (int64_t i = 0; i < n; i++) {
+        if (order[i] < 0 || order[i] >= n || waiting[order[i]]) return false;
+        waiting[order[i]] = true;
+    }
+    std::vector<uint8_t> first(bytes);
+    for (int64_t i = 0; i < n; i++) {
+        if (!waiting[i]) continue;
+        // Around one cycle: each row moves to its place, the first waits aside.
+        std::copy_n(rows + i * bytes, bytes, first.data());
+        int64_t at = i;
+        for (; order[at] != i; at = order[at]) {
+            waiting[at] = false;
+            std::copy_n(rows + order[at] * bytes, bytes, rows + at * bytes);
+        }
+        waiting[at] = false;
+        std::copy_n(first.data(), bytes, rows + at * bytes);
+    }
+    return true;
+}
+
+}  // namespace pcpq

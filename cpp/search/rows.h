@@ -1,0 +1,18 @@
+// Rows of a matrix: their lengths, their order.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+namespace pcpq {
+
+double length_of(const float* x, int64_t n);
+
+// Row i becomes what row order[i] was, in place. False, and nothing is done, if order is no permutation.
+bool permute_rows(uint8_t* rows, int64_t n, int64_t bytes, const int64_t* order);
+
+// The least and the greatest length of n rows, NaN if any is; if `units` is not null, also the rows divided by their
+// lengths (zero rows stay). The bits of a row do not depend on the others.
+std::pair<double, double> length_range(const float* rows, int64_t n, int64_t dimensions, float* units);
+
+}  // namespace pcpq

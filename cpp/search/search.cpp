@@ -1,0 +1,141 @@
+// A search: lists by their centroids, rows by their codes, candidates by their vectors. The loops that take the time
+// are in the SIMD levels; here is their order.
+#include "search/search.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "search/checksum.h"
+#include "search/query_search.h"
+
+namespace pcpq {
+namespace {
+
+constexpr int64_t kBatchSize = 512;  // queries scanned list by list; their tables and candidates stay in cache
+constexpr int64_t kSmallestBatch = 8;
+constexpr int64_t kLastingBytes = 1 << 23;  // that a thread keeps between searches
+
+// Adds up the time of each stage, if it is asked for.
+class StageClock {
+public:
+    explicit StageClock(double* seconds) : seconds_(seconds) {
+        if (seconds_) last_ = std::chrono::steady_clock::now();
+    }
+    void stage(int number) {
+        if (!seconds_) return;
+        const auto now = std::chrono::steady_clock::now();
+        seconds_[number] += std::chrono::duration<double>(now - last_).count();
+        last_ = now;
+    }
+
+private:
+    double* seconds_;
+    std::chrono::steady_clock::time_point last_;
+};
+
+// Scans list by list for many queries, four at a time.
+class BatchScan {
+public:
+    void run(const SearchJob& job, std::vector<QuerySearch>& searches, int64_t count) {
+        sort_by_list(job, searches, count);
+        const SearchKernels& level = kernels().search;
+        const ScanInput input{job.lists, job.codes, job.allowed};
+        for (int64_t list = 0; list < job.lists.count; list++) {
+            if (job.guard && starts_[list] < starts_[list + 1]) job.guard->check_list(list);
+            const int64_t next = std::min(list + 1, job.lists.count - 1);
+            // Even groups: three and two queries take less than four and one.
+            int64_t groups = (starts_[list + 1] - starts_[list] + 3) / 4;
+            for (int64_t i = starts_[list], some; groups > 0; groups--, i += some) {
+                some = (starts_[list + 1] - i + groups - 1) / groups;
+                Scan* scans[4];
+                int32_t bases[4];
+                for (int64_t t = 0; t < some; t++) {
+                    scans[t] = &searches[visits_[i + t].query].scan;
+                    bases[t] = visits_[i + t].base;
+                }
+                level.scan_list[some - 1](input, list, next, scans, bases);
+            }
+        }
+    }
+
+private:
+    struct Visit {
+        int32_t query, base;  // what the query's scores in the list start from
+    };
+    std::vector<int64_t> starts_, next_;  // (L + 1,) where each list's visits begin
+    std::vector<Visit> visits_;
+
+    void sort_by_list(const SearchJob& job, std::vector<QuerySearch>& searches, int64_t count) {
+        starts_.assign(job.lists.count + 1, 0);
+        for (int64_t q = 0; q < count; q++)
+            for (int32_t list : searches[q].chosen()) starts_[list + 1]++;
+        for (int64_t list = 0; list < job.lists.count; list++) starts_[list + 1] += starts_[list];
+        next_.assign(starts_.begin(), starts_.end() - 1);
+        visits_.resize(starts_.back());
+        for (int64_t q = 0; q < count; q++) {
+            const auto chosen = searches[q].chosen();
+            for (size_t i = 0; i < chosen.size(); i++)
+                visits_[next_[chosen[i]]++] = {static_cast<int32_t>(q), searches[q].start(i)};
+        }
+    }
+};
+
+// The memory that a thread works in.
+struct Workspace {
+    std::vector<QuerySearch> searches;
+    ListRanking list_ranking;
+    BatchScan batch;
+    Scratch scratch;
+    ResultRanking ranking;
+
+    void search(const SearchJob& job, int64_t start, int64_t count) {
+        StageClock clock(job.seconds);
+        const bool list_by_list = count >= kSmallestBatch && QuerySearch::shared_table(job);
+        if (static_cast<int64_t>(searches.size()) < count) searches.resize(count);
+        for (int64_t q = 0; q < count; q += 4) {
+            const int64_t some = std::min<int64_t>(4, count - q);
+            const uint8_t* queries[4];
+            for (int64_t t = 0; t < some; t++) queries[t] = searches[q + t].take(job, start + q + t);
+            list_ranking.score(job.lists, queries, some);
+            clock.stage(0);
+            for (int64_t t = 0; t < some; t++) {
+                searches[q + t].prepare(job, list_ranking, t, scratch);
+                clock.stage(1);
+                if (list_by_list) continue;
+                searches[q + t].scan_alone(job);
+                clock.stage(2);
+                searches[q + t].finish(job, ranking);
+                clock.stage(3);
+            }
+        }
+        if (!list_by_list) return;
+        batch.run(job, searches, count);
+        clock.stage(2);
+        for (int64_t q = 0; q < count; q++) searches[q].finish(job, ranking);
+        clock.stage(3);
+    }
+};
+
+}  // namespace
+
+void search(const SearchJob& asked) {
+    // Room is taken for what can be found, however much is asked for.
+    SearchJob job = asked;
+    job.probes = std::min(job.probes, job.lists.count);
+    job.rerank = std::clamp<int64_t>(job.rerank, 1, std::max<int64_t>(job.lists.rows[job.lists.count], 1));
+    // New memory costs a query as much as its tables do, so a thread keeps its workspace, unless that is large.
+    static thread_local Workspace lasting;
+    Workspace passing;
+    // In parts of equal size: in a small one few queries would share a list.
+    const int64_t parts = (job.n_queries + kBatchSize - 1) / kBatchSize;
+    const int64_t queries = parts ? (job.n_queries + parts - 1) / parts : 0;
+    Workspace& work = QuerySearch::bytes(job, queries) <= kLastingBytes ? lasting : passing;
+    for (int64_t start = 0; start < job.n_queries; start += queries)
+        work.search(job, start, std::min(queries, job.n_queries - start));
+}
+
+}  // namespace pcpq

@@ -1,0 +1,34 @@
+// A search: many queries over the arrays of an index. L lists, m sections, d dimensions.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/index_arrays.h"
+
+namespace pcpq {
+
+class Guard;
+
+struct SearchJob {
+    const Guard* guard;  // of arrays that came from a file; null: they did not
+    Lists lists;
+    Codes codes;
+    Kept kept;
+    Rotation rotation;
+    const uint32_t* allowed;  // (n_blocks,) a bit per row, or null: all
+    float share;              // of the rows of any list that are allowed, about; 0: unknown
+    int64_t n_queries;
+    int64_t probes, rerank;
+    int64_t k;
+    const float* queries;  // (n_queries, d)
+    int64_t* ids;          // (n_queries, k)  out, -1 where there is none
+    double* scores;        // (n_queries, k)  out, larger is better
+    int64_t* counts;       // (n_queries, 3)  out: lists probed, rows scanned, candidates reranked; or null
+    double* seconds;       // (4,)  added to: ranking lists, lookup tables, scan, reranking; or null
+    int32_t* scanned;      // (n_queries, k)  out: what the scan scored the answers, larger is better; or null
+};
+
+// The k best rows for every query. More probes or candidates than there are lists or rows are not an error.
+void search(const SearchJob& job);
+
+}  // namespace pcpq

@@ -1,0 +1,52 @@
+// The SIMD level that a file is compiled for, and what is written once over the operations of any level.
+// kernels_avx2.cpp and kernels_neon.cpp say which level they want; everywhere else it is the portable one.
+#pragma once
+
+#if defined(PCPQ_SIMD_AVX2)
+#include "simd/avx2.h"
+#elif defined(PCPQ_SIMD_NEON)
+#include "simd/neon.h"
+#else
+#include "simd/portable.h"
+#endif
+
+namespace {
+
+inline float add(float a, float b) {
+    return a + b;
+}
+inline float smaller(float a, float b) {
+    return a < b ? a : b;
+}
+inline float larger(float a, float b) {
+    return a > b ? a : b;
+}
+
+inline float sum_of_lanes(Floats a) {
+    return fold_lanes(a, [](auto x, auto y) { return add(x, y); });
+}
+inline float least_lane(Floats a) {
+    return fold_lanes(a, [](auto x, auto y) { return smaller(x, y); });
+}
+inline float greatest_lane(Floats a) {
+    return fold_lanes(a, [](auto x, auto y) { return larger(x, y); });
+}
+
+// How many of the ascending bounds lie below x, in every lane.
+inline Ints count_below(const float* bounds, int count, Floats x) {
+    Ints below = broadcast_int(0);
+    if (count <= 16) {
+        for (int i = 0; i < count; i++) below = below - less(broadcast(bounds[i]), x);
+        return below;
+    }
+    // Binary search without a branch: `below` bounds are known to lie below x.
+    for (int length = count; length > 0;) {
+        const int half = (length + 1) / 2;
+        const Ints over = less(gather(bounds, below + broadcast_int(half - 1)), x);
+        below = below + (over & broadcast_int(half));
+        length -= half;
+    }
+    return below;
+}
+
+}  // namespace
