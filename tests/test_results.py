@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from pcpq.experiments import environment
+
 pytestmark = pytest.mark.repository
 
 ROOT = Path(__file__).parent.parent
@@ -111,3 +113,17 @@ def test_a_commit_that_is_not_in_the_repository_is_said_to_be_missing(tmp_path, 
     assert list(results.state(path, tmp_path)) == [
         ("speed.json: measured at 0123456789ab+, which this repository does not have", None)
     ]
+
+
+def test_an_environment_names_the_commit_and_whether_files_differ_from_it(tmp_path, commit):
+    assert environment.commit(tmp_path) == {}  # not a repository of pcpq
+    first = commit("src/pcpq/__init__.py", "")
+    (short,) = environment.commit(tmp_path / "src").values()
+    assert short.startswith(first)
+    (tmp_path / "untracked").write_text("")
+    commit("benchmarks/results/speed.json", "{}")
+    (tmp_path / "benchmarks" / "results" / "speed.json").write_text("[]")  # a benchmark has just written it
+    (clean,) = environment.commit(tmp_path).values()
+    (tmp_path / "src" / "pcpq" / "__init__.py").write_text("new")
+    assert environment.commit(tmp_path) == {"commit": clean + "+"}
+    assert not clean.endswith("+")
