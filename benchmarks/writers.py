@@ -2,10 +2,10 @@
 
     python benchmarks/writers.py
 
-An index of made-up vectors is stored and opened for writing. One thread adds vectors; another removes ids, commits
-and searches again and again until the addition returns. The first search measures recall, as `target_recall` asks
-for. The same calls are timed when nothing is added. Results go to benchmarks/results/writers.json: medians over
-rounds, each with an index and vectors of its own, and 95 % intervals by bootstrap.
+An index of made-up vectors is stored and opened for writing. One thread adds vectors; another removes ids,
+commits and searches again and again until the addition returns. The first search measures recall, because it asks
+for a target_recall. The same calls are timed when nothing is added. Results go to benchmarks/results/writers.json:
+medians over rounds, each with an index and vectors of its own, and 95 % intervals by bootstrap.
 """
 
 from __future__ import annotations
@@ -97,10 +97,8 @@ def summary(values: list[float], generator: np.random.Generator) -> dict[str, An
     """The median of rounds and its interval."""
     drawn = np.median(generator.choice(values, (BOOTSTRAPS, len(values))), axis=1)
     low, high = np.percentile(drawn, [2.5, 97.5])
-    return {
-        "median": round(float(np.median(values)), 5),
-        "interval": [round(float(low), 5), round(float(high), 5)],
-    }
+    median, low, high = (round(float(value), 5) for value in (np.median(values), low, high))
+    return {"median": median, "interval": [low, high]}
 
 
 def main() -> None:

@@ -201,7 +201,7 @@ def test_a_hostile_condition_is_refused_and_tells_nothing(services, where):
 
 def test_conditions_are_off_unless_they_are_allowed(services):
     status, answer = services[0].ask("/search", {"queries": [ONE], "where": "year > 1"})
-    assert (status, "off" in answer["detail"]) == (403, True)
+    assert (status, "disabled" in answer["detail"]) == (403, True)
 
 
 def begin(service, header, value):

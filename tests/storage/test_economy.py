@@ -292,7 +292,7 @@ def test_opening_reads_the_manifest_and_its_recall_curve_once(mode, tmp_path, mo
     index = pcpq.build(some_vectors(2500), metric="dot", n_lists=3)
     assert index._state.snapshot.recall is not None
     index.save(tmp_path / "index")
-    curves = counted(monkeypatch, RecallCurve, "of_words")
+    curves = counted(monkeypatch, RecallCurve, "from_json")
     manifests = counted(monkeypatch, storage_manifest, "parse_manifest")
     opened = pcpq.open(tmp_path / "index", mode=mode)
     assert opened._state.snapshot.recall is not None
