@@ -3,8 +3,8 @@
     python benchmarks/writers.py
 
 An index of made-up vectors is stored and opened for writing. One thread adds vectors; another removes ids,
-commits and searches again and again until the addition returns. The first search measures recall, because it asks
-for a target_recall. The same calls are timed when nothing is added. Results go to benchmarks/results/writers.json:
+commits and searches until the addition returns. The first search measures recall, because it has
+a target_recall. The same calls are timed when nothing is added. The result is benchmarks/results/writers.json:
 medians over rounds, each with an index and vectors of its own, and 95 % intervals by bootstrap.
 """
 
