@@ -21,6 +21,7 @@ from pcpq.quantizers import Quantizer
 from pcpq.search.execute import search
 from pcpq.search.explain import explain
 from pcpq.search.filters import as_bitmap
+from pcpq.search.plan import known_plan
 from pcpq.search.range import range_bound, search_range
 from pcpq.search.recall_curve import FEW, RecallCurve, check_target
 from pcpq.search.reconstruct import attributes_of, vectors_of
@@ -414,6 +415,13 @@ class Index:
         -------
         result : a Result, which unpacks to scores and ids, best first
         """
+        state = self._fitted()
+        if filter is None and exclude is None and where is None:
+            snapshot, kind, _ = state.contents
+            plan = known_plan(snapshot, k, target_recall, probes, rerank, threads)
+            found = None if plan is None else snapshot.scan_single(queries, plan)
+            if found is not None:
+                return found if kind == "int" else Result(found.scores, as_given(kind, snapshot, found.ids))
         request = SearchRequest(
             k,
             target_recall,
@@ -425,10 +433,11 @@ class Index:
             where_limits,
             threads,
         )
-        state = self._measured(request)
-        snapshot = state.snapshot  # once: a refresh may replace it by one with ids of another kind
+        snapshot, kind, _ = self._measured(
+            request
+        ).contents  # once: a refresh may replace it by one with ids of another kind
         found = search(snapshot, queries, request)
-        return Result(found.scores, as_given(state.kind, snapshot, found.ids))
+        return Result(found.scores, as_given(kind, snapshot, found.ids))
 
     def search_range(
         self,

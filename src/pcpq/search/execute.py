@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,13 +23,10 @@ BYTES_PER_RESULT = 16
 
 def search(searched: Searchable, queries: Any, request: SearchRequest) -> Result:
     """Return the k best vectors for (n, d) queries, or for one (d,) query; ids are integers."""
-    if not request.filtered:
-        found = searched.scan_single(queries, plan_search(searched, request))
-        if found is not None:
-            return found
     queries = as_array(queries, "queries")
     prepared = prepare_queries(searched.trained, queries)
-    scores, ids = execute(searched, prepared.rows, plan_search(searched, request))
+    plan = plan_search(searched, request)
+    scores, ids = execute(searched, prepared.rows, plan)
     returned = returned_scores(searched.trained, scores, prepared.unit)
     return Result(returned[0], ids[0]) if queries.ndim == 1 else Result(returned, ids)
 
@@ -47,13 +43,13 @@ def execute(
     refuse_filling(plan.k, plan.n_allowed, len(queries))
     if k == 0:
         return nothing(len(queries), plan.k)
-    wider = replace(plan, k=k, rerank=max(plan.rerank, k))
+    wider = plan if k == plan.k and plan.rerank >= k else plan._replace(k=k, rerank=max(plan.rerank, k))
     scores, ids = searched.scan(queries, wider, trace)
     while wider.probes < len(searched.trained.partition):
         short = np.flatnonzero(ids[:, -1] < 0)
         if len(short) == 0:
             break
-        wider = replace(wider, probes=2 * wider.probes)
+        wider = wider._replace(probes=2 * wider.probes)
         scores[short], ids[short] = searched.scan(queries[short], wider, trace)
     if k < plan.k:
         missing = ((0, 0), (0, plan.k - k))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,8 +32,8 @@ def explain(snapshot: Snapshot, query: Any, request: SearchRequest) -> dict[str,
     """Return what a search for one query does, as `Index.explain` returns it."""
     prepared = prepare_queries(snapshot.trained, query)
     plan = plan_search(snapshot, request)
-    plan = replace(
-        plan, k=max(min(plan.k, plan.n_allowed), 1)
+    plan = plan._replace(
+        k=max(min(plan.k, plan.n_allowed), 1)
     )  # explain returns no results, so k may be smaller
     trace = ScanTrace(np.zeros((1, 3), np.int64), np.zeros(len(STAGES)))
     execute(snapshot, prepared.rows[:1], plan, trace)

@@ -17,34 +17,33 @@ DEFAULT_CANDIDATES, CANDIDATES_PER_RESULT = 100, 10
 
 
 def plan_search(searched: Searchable, request: SearchRequest) -> SearchPlan:
-    """Return the plan of a request; plans without filters are cached by the snapshot."""
-    key = plan_key(request)
-    if key is None:
+    """Return the plan of a request; one without filters is made once for all searches of a snapshot."""
+    if request.filtered:
         return make_plan(searched, request)
-    plans = searched.plan_cache.plans
-    plan = plans.get(key)
+    plan = known_plan(searched, *request.settings)
     if plan is None:
         plan = make_plan(searched, request)
-        if len(plans) < MOST_PLANS:
-            plans[key] = plan
+        if len(searched.plan_cache.plans) < MOST_PLANS:
+            searched.plan_cache.plans[request.settings] = plan
     return plan
 
 
-def plan_key(request: SearchRequest) -> tuple[Any, ...] | None:
-    """Return the cache key of a request; None if it has filters or numbers that are not int or float."""
-    k, target, probes, rerank, only, exclude, where, _limits, threads = request
+def known_plan(
+    searched: Searchable, k: Any, target: Any, probes: Any, rerank: Any, threads: Any
+) -> SearchPlan | None:
+    """Return the plan that was made before for these settings, without filters.
+
+    None if there is none, or for other types: 1, 1.0 and True are equal keys, but not equal settings.
+    """
     if (
-        only is not None
-        or exclude is not None
-        or where is not None
-        or type(k) is not int
-        or not (target is None or type(target) is float)
-        or not (probes is None or type(probes) is int)
-        or not (rerank is None or type(rerank) is int)
-        or not (threads is None or type(threads) is int)
+        type(k) is int
+        and (target is None or type(target) is float)
+        and (probes is None or type(probes) is int)
+        and (rerank is None or type(rerank) is int)
+        and (threads is None or type(threads) is int)
     ):
-        return None
-    return k, target, probes, rerank, threads
+        return searched.plan_cache.plans.get((k, target, probes, rerank, threads))
+    return None
 
 
 def plan_range(searched: Searchable, request: SearchRequest) -> SearchPlan:

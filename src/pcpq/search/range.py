@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,7 +49,7 @@ def execute_range(
     found: list[tuple[Scores, Ids]] = [(np.empty(0), np.empty(0, np.int64))] * len(queries)
     open_queries, k = np.arange(len(queries)), min(RANGE_START, plan.n_allowed)
     while len(open_queries) and k > 0:
-        wider = replace(plan, k=k, rerank=min(max(plan.rerank, CANDIDATES_PER_RESULT * k), plan.n_allowed))
+        wider = plan._replace(k=k, rerank=min(max(plan.rerank, CANDIDATES_PER_RESULT * k), plan.n_allowed))
         scores, ids = execute(searched, queries[open_queries], wider)
         inside = (scores >= least) & (ids >= 0)
         counts = inside.sum(axis=1)

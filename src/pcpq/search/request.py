@@ -29,6 +29,11 @@ class SearchRequest(NamedTuple):
     threads: int | None = None
 
     @property
+    def settings(self) -> tuple[int, float | None, int | None, int | None, int | None]:
+        """All parameters but the filters."""
+        return self.k, self.target_recall, self.probes, self.rerank, self.threads
+
+    @property
     def filtered(self) -> bool:
         """Whether only some vectors may be found."""
         return self.filter is not None or self.exclude is not None or self.where is not None

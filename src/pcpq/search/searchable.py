@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +11,11 @@ from numpy.typing import NDArray
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.search.recall_curve import Choice, RecallCurve
 from pcpq.search.request import SearchRequest
-from pcpq.search.result import Result
 from pcpq.segment.segment import Allowed, Scores
 from pcpq.segment.trained import Trained
 
 
-@dataclass(frozen=True)
-class SearchPlan:
+class SearchPlan(NamedTuple):
     """A search with all settings chosen and all filters evaluated."""
 
     k: int
@@ -69,6 +67,3 @@ class Searchable(Protocol):
         self, queries: Float32Array, plan: SearchPlan, trace: ScanTrace | None = None
     ) -> tuple[Scores, Ids]:
         """Return (n, k) scores, larger is better, and ids of the best rows among the lists probed."""
-
-    def scan_single(self, query: Any, plan: SearchPlan) -> Result | None:
-        """Return the result of one query by a single native call; None if the query needs the general path."""

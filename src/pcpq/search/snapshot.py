@@ -28,6 +28,9 @@ from pcpq.segment.segment import Allowed, Scores, Segment
 from pcpq.segment.trained import Trained
 from pcpq.util.lazy import lazy
 
+# Made once: a search for one query takes a few microseconds.
+FLOAT32, INT64 = np.dtype(np.float32), np.dtype(np.int64)
+
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
@@ -49,7 +52,7 @@ class Snapshot:
         """Cached plans."""
         return PlanCache()
 
-    @property
+    @lazy
     def only_segment(self) -> Segment | None:
         """The only segment, if there is one and it has no tombstones; None otherwise."""
         one = len(self.parts) == 1 and self.parts[0].live is None
@@ -93,8 +96,12 @@ class Snapshot:
         segment = self.only_segment
         if segment is None or type(query) is not np.ndarray or query.ndim != 1 or plan.k > plan.n_allowed:
             return None
-        found = segment.search_single(query, plan.k, plan.probes, plan.rerank)
-        return None if found is None else Result(*found)
+        scores, ids = np.empty(plan.k, FLOAT32), np.empty(plan.k, INT64)
+        try:
+            found = segment.searcher.search_one(query, plan.probes, plan.rerank, ids, scores)
+        except TypeError:  # not a contiguous array of float32
+            return None
+        return Result(scores, ids) if found else None
 
     def find(self, ids: Any) -> list[NDArray[np.intp]]:
         """Return for every part the row of every id, -1 if missing; ids are all integers or all strings."""
@@ -108,7 +115,7 @@ class Snapshot:
             found.append(np.where(part.has(rows), rows, -1))
         return found
 
-    @property
+    @lazy
     def has_string_ids(self) -> bool:
         """Whether ids are strings."""
         return bool(self.parts) and self.parts[0].segment.names is not None

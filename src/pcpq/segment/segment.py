@@ -35,8 +35,6 @@ Mask = NDArray[np.uint32]
 QUERIES_TOGETHER = 1024
 # With fewer rows per list than this, blocks would be mostly empty, so lists share blocks.
 LEAST_ROWS_PER_BLOCK = 8
-# Made once: a search for a single query takes only tens of microseconds.
-FLOAT32, INT64 = np.dtype(np.float32), np.dtype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -307,19 +305,6 @@ class Segment:
         together = min(QUERIES_TOGETHER, -(-n // available_threads(threads)))
         map_threads(search_some, slices(n, together), threads)
         return scores, ids
-
-    def search_single(self, query: Any, k: int, probes: int, rerank: int) -> tuple[Float32Array, Ids] | None:
-        """Return scores in the user's units, and ids, of one (d,) query as it was given.
-
-        Returns None if the query is not a contiguous float32 array of a usual length, or finds fewer than k
-        rows.
-        """
-        scores, ids = np.empty(k, FLOAT32), np.empty(k, INT64)
-        try:
-            found = self.searcher.search_one(query, probes, rerank, ids, scores)
-        except TypeError:
-            return None
-        return (scores, ids) if found else None
 
 
 def refuse_string_filter(ids: NDArray[Any]) -> None:

@@ -220,9 +220,6 @@ class ShardedSearch:
         """Return the number of rows that the filter allows, for every part, counted by the shards."""
         return self.view.allowed(self.wanted, self.partial)
 
-    def scan_single(self, query: Any, plan: SearchPlan) -> None:
-        """Return None: there is no fast path for a single query on shards."""
-
     def scan(
         self, queries: Float32Array, plan: SearchPlan, trace: ScanTrace | None = None
     ) -> tuple[Scores, Ids]:
