@@ -133,12 +133,12 @@ clean:
 
 $(VENV)/.created: $(LOCK)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip setuptools
+	$(BIN)/pip install --quiet --upgrade pip
 	touch $@
 
 $(VENV)/.package: $(VENV)/.created $(SOURCES)
-	@echo "Installing pcpq. The first time, this compiles its native core, which takes about a minute; later, what has changed."
-	$(BIN)/pip install --quiet ".[cli]"
+	@echo "Installing pcpq. The first time, this compiles its native core, which takes about half a minute; later, what has changed."
+	$(BIN)/pip install --quiet --no-compile ".[cli]"
 	touch $@
 
 # pcpq is already installed here: pip adds the packages of the extra and builds nothing.

@@ -72,9 +72,9 @@ inline void parabola(Floats along_r, Floats along_u, float norm, Floats ratio, F
     }
 }
 
-template <Loss loss, Scale scale, bool by_distance, int D>
+template <Loss loss, Scale scale>
 inline void consider(const SectionCodebook& codebook, int64_t i, Floats along_r, Floats along_u, Floats ratio,
-                     Floats slope, Floats pull, Best* best) {
+                     Floats slope, Floats pull, bool by_distance, Best* best) {
     Floats w, q;
     parabola<loss>(along_r, along_u, codebook.norms[i], ratio, slope, pull, &w, &q);
     const Floats two = broadcast(2.0f);
@@ -87,11 +87,13 @@ inline void consider(const SectionCodebook& codebook, int64_t i, Floats along_r,
         level = count_below(codebook.bounds, codebook.n_scales - 1, ideal);
         alpha = look_up(codebook.scales, codebook.n_scales, level);
     }
-    if constexpr (by_distance) {
-        cost = alpha * (alpha * broadcast(codebook.norms[i]) - two * along_r);
-    } else if constexpr (scale == Scale::none) {
+    if constexpr (scale == Scale::none) {
         cost = w - two * q;
     } else {
+        if (loss == Loss::section && by_distance) {
+            w = broadcast(codebook.norms[i]);
+            q = along_r;
+        }
         cost = alpha * (alpha * w - two * q);
     }
     const Ints better = less(cost, best->loss);
@@ -101,31 +103,27 @@ inline void consider(const SectionCodebook& codebook, int64_t i, Floats along_r,
     if constexpr (scale != Scale::none) best->alpha = choose(better, alpha, best->alpha);
 }
 
-template <Loss loss, Scale scale, bool by_distance, int D>
+template <Loss loss, Scale scale, int D>
 inline Best best_code(const SectionCodebook& codebook, const float* r, const float* u, Floats ratio, Floats slope,
-                      Floats pull) {
+                      Floats pull, bool by_distance) {
     Best best{.loss = broadcast(__builtin_inff()),
               .code = broadcast_int(0),
               .scale = broadcast_int(0),
               .alpha = broadcast(scale == Scale::none ? 1.0f : 0.0f)};
-    constexpr int kTogether = D > 0 ? 1 : 4;
-    Floats along_r[kTogether], along_u[kTogether];
     int64_t i = 0;
-    for (; i + kTogether <= codebook.n_codewords; i += kTogether) {
-        dots<D, kTogether>(r, codebook.codewords + i * codebook.size, codebook.size, along_r);
+    const auto consider_next = [&]<int together>() {
+        Floats along_r[together], along_u[together];
+        dots<D, together>(r, codebook.codewords + i * codebook.size, codebook.size, along_r);
         if constexpr (loss == Loss::whole)
-            dots<D, kTogether>(u, codebook.codewords + i * codebook.size, codebook.size, along_u);
-        for (int t = 0; t < kTogether; t++)
-            consider<loss, scale, by_distance, D>(
-                codebook, i + t, along_r[t], loss == Loss::whole ? along_u[t] : along_r[t], ratio, slope, pull, &best);
-    }
-    for (; i < codebook.n_codewords; i++) {
-        dots<D, 1>(r, codebook.codewords + i * codebook.size, codebook.size, along_r);
-        if constexpr (loss == Loss::whole)
-            dots<D, 1>(u, codebook.codewords + i * codebook.size, codebook.size, along_u);
-        consider<loss, scale, by_distance, D>(codebook, i, along_r[0], loss == Loss::whole ? along_u[0] : along_r[0],
-                                              ratio, slope, pull, &best);
-    }
+            dots<D, together>(u, codebook.codewords + i * codebook.size, codebook.size, along_u);
+        for (int t = 0; t < together; t++)
+            consider<loss, scale>(codebook, i + t, along_r[t], loss == Loss::whole ? along_u[t] : along_r[t], ratio,
+                                  slope, pull, by_distance, &best);
+        i += together;
+    };
+    if constexpr (D == 0)
+        while (i + 4 <= codebook.n_codewords) consider_next.template operator()<4>();
+    while (i < codebook.n_codewords) consider_next.template operator()<1>();
     return best;
 }
 

@@ -28,7 +28,7 @@ inline void put(const EncodeJob& job, int64_t first, int64_t j, const Best& best
 }
 
 // Every section on its own.
-template <Loss loss, Scale scale, bool by_distance, int D>
+template <Loss loss, Scale scale, int D>
 void encode_sections(const EncodeJob& job) {
     constexpr int64_t kChunk = 128;  // points whose rows stay in cache while a section's codewords do
     const Codebook& codebook = job.codebook;
@@ -45,7 +45,8 @@ void encode_sections(const EncodeJob& job) {
                     ratio = gather_ratio(job.ratios, job.n, codebook.sections, first, j);
                     slope = divide_or_zero(broadcast(1.0f) - ratio, inner<D>(r, r, codebook.section_size));
                 }
-                put<scale>(job, first, j, best_code<loss, scale, by_distance, D>(section, r, r, ratio, slope, slope));
+                put<scale>(job, first, j,
+                           best_code<loss, scale, D>(section, r, r, ratio, slope, slope, job.by_distance));
             }
         }
     }
@@ -86,7 +87,7 @@ void encode_whole(const EncodeJob& job) {
             gather<D>(job.points, job.n, stride, first, j, codebook.section_size, r + j * block);
             gather<D>(job.directions, job.n, stride, first, j, codebook.section_size, u + j * block);
             const Best best =
-                best_code<Loss::isotropic, scale, false, D>(section, r + j * block, nullptr, one, zero, zero);
+                best_code<Loss::isotropic, scale, D>(section, r + j * block, nullptr, one, zero, zero, false);
             const Floats target = inner<D>(r + j * block, u + j * block, codebook.section_size);
             const Floats error = target - chosen_along<D>(section, best, u + j * block);
             length = length + inner<D>(u + j * block, u + j * block, codebook.section_size);
@@ -105,8 +106,8 @@ void encode_whole(const EncodeJob& job) {
                 const SectionCodebook section = section_of(codebook, j);
                 const Floats others = total - load(errors + j * kLanes);
                 const Floats target = load(targets + j * kLanes);
-                const Best best = best_code<Loss::whole, scale, false, D>(section, r + j * block, u + j * block, ratio,
-                                                                          slope, slope * (others + target));
+                const Best best = best_code<Loss::whole, scale, D>(section, r + j * block, u + j * block, ratio, slope,
+                                                                   slope * (others + target), false);
                 const Floats error = target - chosen_along<D>(section, best, u + j * block);
                 total = others + error;
                 int32_t codes[kLanes];
@@ -200,11 +201,8 @@ void encode_vector_scale(const EncodeJob& job) {
 template <Scale scale, int D>
 void encode_with(const EncodeJob& job) {
     if (job.loss == Loss::whole) return encode_whole<scale, D>(job);
-    if (job.loss == Loss::isotropic) return encode_sections<Loss::isotropic, scale, false, D>(job);
-    if constexpr (scale != Scale::none) {
-        if (job.by_distance) return encode_sections<Loss::section, scale, true, D>(job);
-    }
-    return encode_sections<Loss::section, scale, false, D>(job);
+    if (job.loss == Loss::isotropic) return encode_sections<Loss::isotropic, scale, D>(job);
+    return encode_sections<Loss::section, scale, D>(job);
 }
 
 template <int D>
@@ -222,19 +220,14 @@ void encode_sized(const EncodeJob& job) {
     }
 }
 
+// Code for the usual section sizes, whose loops are unrolled, and for all others; a level without SIMD gains little by
+// it.
 void encode(const EncodeJob& job) {
-    switch (job.codebook.section_size) {
-        case 1:
-            return encode_sized<1>(job);
-        case 2:
-            return encode_sized<2>(job);
-        case 3:
-            return encode_sized<3>(job);
-        case 4:
-            return encode_sized<4>(job);
-        default:
-            return encode_sized<0>(job);
+    if constexpr (kUnrollSections) {
+        if (job.codebook.section_size == 2) return encode_sized<2>(job);
+        if (job.codebook.section_size == 4) return encode_sized<4>(job);
     }
+    encode_sized<0>(job);
 }
 
 }  // namespace

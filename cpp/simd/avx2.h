@@ -10,6 +10,7 @@
 namespace {
 
 constexpr int kLanes = 8;
+constexpr bool kUnrollSections = true;
 
 struct Floats {
     __m256 v;

@@ -10,6 +10,7 @@
 namespace {
 
 constexpr int kLanes = 8;
+constexpr bool kUnrollSections = true;
 
 struct Floats {
     float32x4_t low, high;

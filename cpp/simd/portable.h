@@ -11,6 +11,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "bytes are read as 16-bit integers, the low byte first");
 
 constexpr int kLanes = 8;
+constexpr bool kUnrollSections = false;
 
 typedef float FourFloats __attribute__((vector_size(16)));
 typedef int32_t FourInts __attribute__((vector_size(16)));
