@@ -1,13 +1,18 @@
+import os
 import threading
 import time
+import warnings
+from concurrent.futures import Future
 
 import pytest
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
+import pcpq.util.threads as threads_module
 from pcpq.util.threads import available_threads, map_ahead, map_threads
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_results_come_in_order_whoever_is_done_first(threads):
+def test_results_come_in_order_whichever_is_done_first(threads):
     def late(number):
         time.sleep(0.02 if number % 3 == 0 else 0)
         return number * number
@@ -59,3 +64,100 @@ def test_items_are_made_on_the_calling_thread_and_an_error_is_raised_in_its_turn
 def test_no_threads_are_refused():
     with pytest.raises(ValueError, match="threads is 0"):
         available_threads(0)
+
+
+def blas_threads():
+    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+    return [library.num_threads for library in libraries]
+
+
+@pytest.fixture
+def several_blas_threads():
+    """Let BLAS have three threads: a machine with one processor has one."""
+    if not blas_threads():
+        pytest.skip("NumPy's BLAS cannot be told how many threads to use")
+    with threadpool_limits(3, user_api="blas"):
+        yield
+
+
+@pytest.mark.usefixtures("several_blas_threads")
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_blas_has_one_thread_while_ours_work_and_as_many_as_before_afterwards(threads):
+    def count(_):
+        return max(blas_threads())
+
+    assert set(map_threads(count, range(20), threads)) == {1}
+    assert set(map_ahead(count, range(20), threads)) == {1}
+    assert set(blas_threads()) == {3}
+    with pytest.raises(ZeroDivisionError):
+        map_threads(lambda number: 1 // number, range(20), threads)
+    assert set(blas_threads()) == {3}
+
+
+@pytest.mark.usefixtures("several_blas_threads")
+def test_blas_is_held_until_the_last_of_overlapping_calls_ends():
+    begun, go_on, after_the_first = threading.Event(), threading.Event(), []
+
+    def long_call(_):
+        begun.set()
+        go_on.wait(30)
+        after_the_first.extend(blas_threads())
+
+    other = threading.Thread(target=map_threads, args=(long_call, [0], 1))
+    other.start()
+    begun.wait(30)
+    map_threads(str, range(3), 2)
+    go_on.set()
+    other.join()
+    assert set(after_the_first) == {1}
+    assert set(blas_threads()) == {3}
+
+
+@pytest.mark.linux
+@pytest.mark.usefixtures("several_blas_threads")
+def test_a_forked_child_has_all_blas_threads_and_threads_of_its_own():
+    begun, go_on = threading.Event(), threading.Event()
+
+    def long_call(_):
+        begun.set()
+        go_on.wait(30)
+
+    other = threading.Thread(target=map_threads, args=(long_call, range(2), 2))
+    other.start()
+    begun.wait(30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python warns of forks beside threads
+        child = os.fork()
+    if child == 0:
+        squares = map_threads(lambda number: number * number, range(8), 3)
+        os._exit(0 if set(blas_threads()) == {3} and squares == [n * n for n in range(8)] else 1)
+    go_on.set()
+    other.join()
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_thread_that_gets_no_processor_is_not_waited_for(monkeypatch):
+    never = Future()
+    monkeypatch.setattr(threads_module.helpers, "start", lambda work, count: [never] * count)
+    assert map_threads(str, range(5), 4) == ["0", "1", "2", "3", "4"]
+    assert never.cancelled()
+
+
+def test_the_error_of_the_first_failing_item_is_raised_whichever_fails_first():
+    both = threading.Barrier(2)
+
+    def fail(number):
+        both.wait(30)
+        if number == 0:
+            time.sleep(0.05)
+        raise ValueError(f"item {number}")
+
+    with pytest.raises(ValueError, match="item 0"):
+        map_threads(fail, range(2), 2)
+
+
+def test_calls_within_calls_end():
+    def sums(number):
+        return sum(map_threads(lambda other: number * other, range(10), 8))
+
+    assert map_threads(sums, range(40), 8) == [45 * number for number in range(40)]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pcpq.io.arrays import Float32Array, empty_lines
 from pcpq.ivf.partition import Partition
+from pcpq.util.threads import one_blas_thread
 
 # Sums of products are 16 bits wide. Partial sums may wrap; only the final sum must fit, and by Cauchy-Schwarz
 # it fits if the lengths do. One instruction adds two products, which must fit too: 255 of a query, 64 of a
@@ -70,6 +71,7 @@ class Coarse:
             partition.mean_centroid,
         )
 
+    @one_blas_thread
     def products(self, rows: Float32Array) -> Float32Array:
         """Return the (n, L) inner products of rows and centroids, rounded as in native code."""
         n, d = self.centers.shape

@@ -24,6 +24,7 @@ from pcpq.quantizers.corrections import choose_corrections
 from pcpq.quantizers.options import Options, settle
 from pcpq.quantizers.sections import make_layout, query_whitening
 from pcpq.quantizers.trainer import train
+from pcpq.util.threads import one_blas_thread
 
 AnyQuantizer = TypeVar("AnyQuantizer", bound="Quantizer")
 
@@ -79,6 +80,7 @@ class Quantizer:
     n_features_in_: int = field(init=False)
     _options: Options = field(init=False)
 
+    @one_blas_thread
     def fit(self: AnyQuantizer, vectors: Any, directions: Any = None, queries: Any = None) -> AnyQuantizer:
         """Train codewords and scales.
 
@@ -152,6 +154,7 @@ class Quantizer:
         decoded *= np.float32(model.unit)
         return model.layout.unpad(decoded)
 
+    @one_blas_thread
     def scores(self, queries: Any, codes: Codes, anchors: Any = None) -> Float32Array:
         """Estimate inner products of queries and encoded vectors by lookup tables.
 

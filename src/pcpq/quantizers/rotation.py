@@ -6,6 +6,7 @@ import numpy as np
 
 from pcpq.io.arrays import Float32Array
 from pcpq.quantizers import Quantizer
+from pcpq.util.threads import one_blas_thread
 
 # Rows that a rotation is trained on, and rounds of alternating between codes and rotation.
 LEARNING_ROWS = 20_000
@@ -42,6 +43,7 @@ def learned_rotation(rows: Float32Array, quantizer: Quantizer, matrix: Float32Ar
     return matrix
 
 
+@one_blas_thread
 def rotate(rows: Float32Array, matrix: Float32Array | None) -> Float32Array:
     """Return the rows rotated by a matrix; None leaves them as they are."""
     return rows if matrix is None else rows @ matrix

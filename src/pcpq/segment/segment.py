@@ -32,7 +32,11 @@ Scores = NDArray[np.float64]
 # One bit per row, 32 bits per block.
 Mask = NDArray[np.uint32]
 # Queries per task of a thread: native code reads the codes of a list once for all of them.
-QUERIES_TOGETHER = 1024
+QUERIES_TOGETHER = 512
+# Multiplications and look-ups, 40 per ns. Below 8 ms of them one thread is as fast, because others wake up late
+# on a busy machine. A task takes at least 2 ms, so that its queries share the reading of lists.
+LEAST_THREADED = 320e6
+LEAST_TASK = 80e6
 # With fewer rows per list than this, blocks would be mostly empty, so lists share blocks.
 LEAST_ROWS_PER_BLOCK = 8
 
@@ -302,9 +306,21 @@ class Segment:
                 share=allowed.share,
             )
 
-        together = min(QUERIES_TOGETHER, -(-n // available_threads(threads)))
-        map_threads(search_some, slices(n, together), threads)
+        map_threads(search_some, self.tasks(n, probes, rerank, threads), threads)
         return scores, ids
+
+    def tasks(self, n_queries: int, probes: int, rerank: int, threads: int | None) -> list[slice]:
+        """Return slices of queries to search at once: one unless there is work for several threads."""
+        trained = self.trained
+        n_lists = len(trained.partition)
+        scanned = len(self) * min(1.0, probes / n_lists) * trained.codebooks.model.layout.n_sections
+        work = n_queries * ((n_lists + min(rerank, len(self))) * trained.dimensions + scanned)
+        count = available_threads(threads)
+        parts = -(-n_queries // QUERIES_TOGETHER)
+        if count > 1 and work >= LEAST_THREADED:
+            # Two tasks per thread: a thread that gets a processor late leaves one to the others.
+            parts = max(parts, min(2 * count, int(work / LEAST_TASK), n_queries))
+        return slices(n_queries, -(-n_queries // parts))
 
 
 def refuse_string_filter(ids: NDArray[Any]) -> None:

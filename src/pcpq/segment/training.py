@@ -12,6 +12,7 @@ from pcpq.io.streams import Sample
 from pcpq.ivf.kmeans import ROWS_PER_LIST
 from pcpq.quantizers import PQ, QPCPQ, Quantizer
 from pcpq.segment.trained import Trained
+from pcpq.util.threads import one_blas_thread
 
 # Training rows, at least; and if the number of vectors is unknown.
 LEAST_TRAINING_ROWS = 65_536
@@ -36,6 +37,7 @@ def training_rows(config: IndexConfig, n: int | None) -> int:
     return TRAINING_ROWS if n_lists is None else max(LEAST_TRAINING_ROWS, ROWS_PER_LIST * n_lists)
 
 
+@one_blas_thread
 def train(
     config: IndexConfig, sample: Sample, n: int | None, generator: np.random.Generator, threads: int | None
 ) -> Trained:

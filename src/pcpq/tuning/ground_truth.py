@@ -15,6 +15,7 @@ from pcpq.search.queries import prepare_queries
 from pcpq.search.recall_curve import FEW, RESULTS
 from pcpq.segment.trained import Trained
 from pcpq.util.batches import slices
+from pcpq.util.threads import one_blas_thread
 
 # Held-out queries, at most and at least: more would take over a tenth of the build time.
 QUERIES = 400
@@ -166,11 +167,13 @@ class ExactAnswers:
         """Compare vectors, as they were given, with all queries; rows are numbered from `first` on."""
         self.observe_rows(self.trained.working(vectors, first), first)
 
+    @one_blas_thread
     def observe_rows(self, rows: Float32Array, first: int) -> None:
         """Compare rows in working units with all queries; rows are numbered from `first` on."""
         for part in slices(len(rows), ROWS_TOGETHER):
             self.compare(rows[part], np.arange(first + part.start, first + part.stop))
 
+    @one_blas_thread
     def compare(self, rows: Float32Array, numbers: Ids) -> None:
         """Compare rows in working units, with ascending integer ids, with all queries."""
         rows = self._around(rows)

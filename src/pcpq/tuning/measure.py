@@ -38,7 +38,7 @@ from pcpq.tuning.ground_truth import (
     TuningQueries,
 )
 from pcpq.util.batches import slices
-from pcpq.util.threads import available_threads, map_threads
+from pcpq.util.threads import available_threads, map_threads, one_blas_thread
 
 # Queries measured at once: all of them together would need as much memory as a small index.
 QUERIES_TOGETHER = 64
@@ -100,6 +100,7 @@ def rows_of(segment: Segment, ids: Ids) -> Places:
     return rows[ids]
 
 
+@one_blas_thread
 def measure(
     snapshot: Snapshot, queries: TuningQueries, truth: Truth, threads: int | None = None
 ) -> RecallCurve:

@@ -24,7 +24,7 @@ from pcpq.experiments.paper.workers import Workers
 from pcpq.quantizers.rotation import LEARNING_ROWS, fit_rotation
 from pcpq.util.durable_files import write_whole
 from pcpq.util.progress import Progress, progress_bar
-from pcpq.util.threads import available_threads
+from pcpq.util.threads import available_threads, one_blas_thread
 
 ROWS_A_LIST = 1000
 SECTION_SIZE = 4
@@ -56,6 +56,7 @@ class Run:
         """Setting of the paper: sections of 4 coordinates, 16 or 256 codewords, 8 scales."""
         return Setting(max(1, self.vectors.base.shape[1] // SECTION_SIZE), 2**self.bits, N_SCALES)
 
+    @one_blas_thread
     def go(self) -> dict[str, Any]:
         """Run the chosen parts and return the result."""
         n, d = self.vectors.base.shape

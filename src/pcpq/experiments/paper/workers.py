@@ -8,8 +8,15 @@ from concurrent.futures import ProcessPoolExecutor
 from types import TracebackType
 from typing import TypeVar
 
+from pcpq.util.threads import one_blas_thread
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+def hold_blas() -> None:
+    """Hold the BLAS of this process to one thread for good."""
+    one_blas_thread.__enter__()
 
 
 class Workers:
@@ -19,7 +26,7 @@ class Workers:
         self.count = count
         # Spawned, because a fork would copy locks that threads hold.
         context = multiprocessing.get_context("spawn")
-        self.pool = ProcessPoolExecutor(count, mp_context=context) if count > 1 else None
+        self.pool = ProcessPoolExecutor(count, context, hold_blas) if count > 1 else None
 
     def map(
         self, function: Callable[[Item], Result], items: Iterable[Item], done: Callable[[], None]

@@ -19,10 +19,9 @@ from pcpq.search.snapshot import Snapshot
 from pcpq.segment.list_statistics import ListStatistics
 from pcpq.segment.packing import BLOCK, Blocks
 from pcpq.segment.part import Part, rows_in
-from pcpq.segment.segment import QUERIES_TOGETHER, Allowed, Mask, Segment, refuse_string_filter
+from pcpq.segment.segment import Allowed, Mask, Segment, refuse_string_filter
 from pcpq.store.serialization import guard_of
-from pcpq.util.batches import slices
-from pcpq.util.threads import available_threads, map_threads
+from pcpq.util.threads import map_threads
 
 
 def bounds_of(snapshot: Snapshot, shards: int) -> Ids:
@@ -204,8 +203,7 @@ class SlicedPart:
             native(queries[some], probes, shape[1], *out, out_scanned=codes[some])
 
         if shape[1]:
-            together = min(QUERIES_TOGETHER, -(-len(queries) // available_threads(threads)))
-            map_threads(search, slices(len(queries), together), threads)
+            map_threads(search, self.segment.tasks(len(queries), probes, rerank, threads), threads)
             if self.segment.guard is not None:
                 self.segment.guard.check_reranked(found[found >= 0])
         return candidates_of(codes, found, scores, self.ids, k)
