@@ -18,6 +18,7 @@ def random_vectors(count, seed=0):
 
 
 VECTORS, QUERIES = random_vectors(1200), random_vectors(4, seed=1)
+MANY = random_vectors(3000, seed=3)  # enough that a search for a recall measures it first
 FITTED = {}
 
 
