@@ -52,7 +52,7 @@ integrations: $(VENV)/.test $(VENV)/.test-integrations
 	$(if $(LOCK),$(BIN)/python tools/lock.py --check)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) -m "not ray" tests/integrations
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m ray tests/integrations
-	$(BIN)/python -m pytest tests/test_docs.py -k integrations
+	$(TESTS) -m integrations
 
 wheels: $(VENV)/.created
 	$(BIN)/python tools/check_wheels.py
@@ -80,7 +80,7 @@ docs: $(VENV)/.package $(VENV)/.docs
 	$(BIN)/python -m sphinx -q -W --keep-going -n -b html docs build/docs
 
 golden: $(VENV)/.package $(VENV)/.test
-	$(BIN)/python -m pytest tests/test_golden.py
+	$(TESTS) -m golden
 
 # No inline function of an AVX2 file may end up in a program that runs on an older processor.
 symbols: $(VENV)/.package
