@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from reference import exact, recall
-from test_index import METRICS
+from small_indexes import METRICS
 
 import pcpq
 from pcpq import _core

@@ -3,13 +3,12 @@ import threading
 import numpy as np
 import pytest
 from reference import exact, recall
+from small_indexes import METRICS
 
 import pcpq
 from pcpq import _core
 
 pytestmark = [pytest.mark.kernels, pytest.mark.quick]
-
-METRICS = ["dot", "cosine", "euclidean"]
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 from reference import exact
-from small_indexes import TORTURE
+from small_indexes import METRICS, TORTURE
 
 import pcpq
 import pcpq.store.state
@@ -18,7 +18,6 @@ from pcpq.store.merging import merge
 
 pytestmark = pytest.mark.torture
 
-METRICS = ["dot", "cosine", "euclidean"]
 KEEPS = [None, "int16"]
 N_LISTS = 8
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from array_shapes import SHAPES, flatter, longer, shorter, wider
 from damage import KINDS, examine, harm_of, ids_of, refused
 from forging import file_of, forge, load
 from small_indexes import TORTURE
@@ -14,37 +15,6 @@ from pcpq.store.manifest import MANIFEST, read_manifest
 pytestmark = [pytest.mark.kernels, pytest.mark.torture]
 
 # Arrays
-
-
-def longer(array):
-    return np.concatenate([array, array[:1]])
-
-
-def shorter(array):
-    return array[:-1]
-
-
-def empty(array):
-    return array[:0]
-
-
-def deeper(array):
-    return array[None]
-
-
-def flatter(array):
-    return np.concatenate([array.reshape(-1), array.reshape(-1)[:1]])
-
-
-def wider(array):
-    return np.concatenate([array, array[..., :1]], axis=-1)
-
-
-def other_dtype(array):
-    return array.astype(np.float64 if array.dtype != np.float64 else np.int64)
-
-
-SHAPES = [longer, shorter, empty, deeper, flatter, wider, other_dtype]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,7 +3,6 @@
 import errno
 import os
 import shutil
-from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 from faulty_os import FaultyOs, failing
 from patched_os import patch_os
 from small_indexes import QUERIES, VECTORS, answers, files, some_vectors, words
+from watched_os import CountingOs, ReadOnlyOs
 
 import pcpq
 from pcpq.search.recall_curve import RecallCurve
@@ -19,40 +19,6 @@ from pcpq.store import state as storage_state
 from pcpq.store import tensors as storage_tensors
 
 IDS = range(400)
-
-
-class ReadOnlyOs:
-    """`os`, in which nothing that changes a disk succeeds."""
-
-    calls = ("write", "fsync", "replace", "unlink", "mkdir", "rmdir", "link", "ftruncate")
-
-    def __getattr__(self, name):
-        if name in self.calls:
-            return lambda *arguments, **named: failing(errno.EROFS)(None)
-        return getattr(os, name)
-
-    def open(self, path, flags, *mode, **named):
-        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
-            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-        return os.open(path, flags, *mode, **named)
-
-
-class CountingOs:
-    """`os` that counts calls."""
-
-    def __init__(self):
-        self.calls = Counter()
-
-    def __getattr__(self, name):
-        real = getattr(os, name)
-        if not callable(real) or isinstance(real, type):
-            return real
-
-        def call(*arguments, **named):
-            self.calls[name] += 1
-            return real(*arguments, **named)
-
-        return call
 
 
 def identities(directory):
