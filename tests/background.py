@@ -7,7 +7,7 @@ import pcpq.store.store
 
 
 def returns(call, *arguments, **named):
-    """What a call returns or raises; a failure if it waits for something that does not come."""
+    """Return what a call returns, or raise what it raises; fail if it waits for more than 30 s."""
     found = []
 
     def work():
@@ -26,7 +26,7 @@ def returns(call, *arguments, **named):
 
 
 class Background:
-    """A call in a thread of its own, which waits at some point until it may go on."""
+    """A call in a thread of its own that waits at some point until `finish`."""
 
     def __init__(self):
         self.waiting, self.go_on = threading.Event(), threading.Event()
@@ -48,7 +48,7 @@ class Background:
         assert self.go_on.wait(30)
 
     def finish(self):
-        """Let it go on; what it returned or raised."""
+        """Let the call go on; return what it returned, or raise what it raised."""
         self.go_on.set()
         self._thread.join(30)
         assert not self._thread.is_alive()
@@ -58,7 +58,7 @@ class Background:
 
 
 def batches(background, vectors):
-    """Vectors in two batches; the second comes when it may."""
+    """Yield vectors in two batches; the second waits."""
     half = len(vectors) // 2
     yield vectors[:half]
     background.wait()
@@ -67,7 +67,7 @@ def batches(background, vectors):
 
 @contextmanager
 def held_commit(monkeypatch, background):
-    """A commit waits when its files are written, before the manifest names them."""
+    """Make commits wait after their files are written, before the manifest names them."""
     real = pcpq.store.store.replace_file
 
     def replace_file(*paths):

@@ -133,7 +133,7 @@ def test_the_demo_answers_for_a_word(capsys):
     assert "bytes per vector" in shown
 
 
-def test_the_demo_names_a_word_it_does_not_know(capsys):
+def test_the_demo_names_an_unknown_word(capsys):
     from pcpq.cli.demo import main
 
     with pytest.raises(SystemExit):

@@ -1,4 +1,4 @@
-"""Indexes that earlier versions stored open for ever, and answer as they did."""
+"""Indexes that earlier versions stored can be opened, and answer as before."""
 
 import json
 import shutil

@@ -7,7 +7,7 @@ from pcpq.util.threads import available_threads, map_ahead, map_threads
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_results_come_in_order_whoever_is_done_first(threads):
+def test_results_come_in_order_whichever_is_done_first(threads):
     def late(number):
         time.sleep(0.02 if number % 3 == 0 else 0)
         return number * number

@@ -1,4 +1,4 @@
-"""Tables from strangers: given to `add`, or in files with checksums that fit."""
+"""Tables from untrusted sources: given to `add`, or in files with right checksums."""
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,7 @@ def arrow_file(table):
 
 
 def stored(directory, content, count):
-    """What a reader makes of a file whose size and checksum are right."""
+    """Return the table that is read from a file with the right size and checksum."""
     (directory / "attributes-0.arrow").write_bytes(content)
     entry = FileEntry("attributes-0.arrow", len(content), checksum(np.frombuffer(content, np.uint8)))
     return read_attributes(directory, entry, count).table
@@ -145,7 +145,7 @@ def test_a_column_of_any_type_is_refused_or_works_to_the_end(name, vectors, tmp_
 
 
 def values(column):
-    """As Python has them; nanoseconds, which it has not, as numbers."""
+    """Return values as Python objects; nanoseconds as numbers, since Python has no type for them."""
     nanoseconds = pa.types.is_duration(column.type) and column.type.unit == "ns"
     return (column.cast(pa.int64()) if nanoseconds else column).to_pylist()
 

@@ -123,9 +123,9 @@ def test_a_segment_of_no_rows_is_refused(numbers):
 
     forge(numbers, "second", edit)
     manifest = read_manifest(numbers)
-    loose = file_of(numbers, "second")
+    second = file_of(numbers, "second")
     parts = tuple(
-        replace(part, count=0 if part.segment.file == loose else part.count) for part in manifest.parts
+        replace(part, count=0 if part.segment.file == second else part.count) for part in manifest.parts
     )
     (numbers / MANIFEST).write_bytes(replace(manifest, parts=parts).text())
     assert refused(numbers, ids_of("numbers"))

@@ -5,7 +5,7 @@ import pytest
 
 
 class Capsule:
-    """Nothing but DLPack."""
+    """An array that supports DLPack only."""
 
     def __init__(self, array):
         self._array = array
@@ -18,7 +18,7 @@ class Capsule:
 
 
 class ElsewhereCapsule(Capsule):
-    """Of a device that is not there."""
+    """An array that says it is on a GPU."""
 
     def __dlpack_device__(self):
         return (2, 0)

@@ -18,7 +18,7 @@ def made(key, vectors, metric=L2, ids=None):
 
 
 class GpuIndexFlatL2(faiss.IndexFlatL2):
-    """What a GPU's is called."""
+    """An index with the name of a class for GPUs."""
 
 
 def shared_ids(vectors):

@@ -13,7 +13,7 @@ class Service:
         self.address, self.token = address, token
 
     def send(self, path, body, token=None, method="POST"):
-        """The status, and what came back."""
+        """Send a request; return the status and the body of the answer."""
         headers = {"Content-Type": "application/json"}
         if token or self.token:
             headers["Authorization"] = f"Bearer {token or self.token}"

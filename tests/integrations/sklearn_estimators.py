@@ -33,7 +33,7 @@ MORE_CHECKS = [
 
 
 def pairs_to_check():
-    """All of them; but graphs are sparse, and no data frame holds them: scikit-learn's own neither."""
+    """Yield estimators with checks. Graphs are sparse, so checks of data frames are left out for them."""
     for estimator in ESTIMATORS:
         for name in MORE_CHECKS:
             if not (isinstance(estimator, PCPQNeighborsTransformer) and "output_transform_pandas" in name):
@@ -41,7 +41,7 @@ def pairs_to_check():
 
 
 def checks_of_other_arrays():
-    """Estimators with the check that scikit-learn skips unless SciPy, when imported, is told to take others."""
+    """Yield estimators with the check that scikit-learn skips unless SCIPY_ARRAY_API is set."""
     for estimator in ESTIMATORS:
         for tested, check in estimator_checks_generator(estimator):
             if "array_api" in check.func.__name__:

@@ -73,7 +73,7 @@ def test_a_single_query_has_a_single_answer(form, vectors, index):
 
 
 @pytest.mark.parametrize("form", ["torch", "torch that learns", "DLPack", "polars array", "Arrow tensor"])
-def test_arrays_are_looked_at_where_they_lie(form, vectors):
+def test_arrays_are_used_without_a_copy(form, vectors):
     rows = vectors.copy()
     given = library("torch").from_numpy(rows) if form == "torch" else FORMS[form](rows)
     held = as_held(given)
@@ -266,7 +266,7 @@ def test_words_may_be_of_any_library(name, vectors):
     assert ours.remove(library(name).Series(words[:10])) == 10
 
 
-def test_nobody_is_imported_to_be_recognised():
+def test_no_library_is_imported_to_recognise_its_arrays():
     program = (
         "import sys, numpy as np, pcpq\n"
         "rows = np.random.default_rng(0).normal(size=(300, 4))\n"

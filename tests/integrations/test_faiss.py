@@ -1,4 +1,4 @@
-"""Against the real Faiss: what an index of its holds, pcpq finds."""
+"""Indexes of Faiss, taken over: pcpq finds the same vectors. Needs Faiss."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def queries():
 
 
 def refuse_other_answers(ours, vectors, queries, metric, ids=None):
-    """Everything judged in float32 must be what Faiss's brute force says."""
+    """Assert that a search of all lists, re-ranked in float32, finds what Faiss's brute force finds."""
     flat = faiss.IndexFlat(D, metric)
     flat.add(vectors)
     scores, places = flat.search(queries, K)

@@ -22,7 +22,7 @@ IDS = range(400)
 
 
 def identities(directory):
-    """What tells a file that was touched, by name."""
+    """Return what changes when a file is written, by name."""
     found = {path.name: path.stat() for path in directory.iterdir()}
     return {name: (one.st_ino, one.st_mtime_ns, one.st_ctime_ns, one.st_size) for name, one in found.items()}
 
@@ -32,7 +32,7 @@ def generation(path):
 
 
 def counted(monkeypatch, owner, name):
-    """How often a function is called, in a list of one."""
+    """Count the calls of a function; return the count in a list."""
     real, calls = getattr(owner, name), [0]
 
     def call(*arguments, **named):
@@ -277,7 +277,7 @@ def test_a_refresh_with_nothing_new_reads_nothing(saved, monkeypatch):
     calls = CountingOs()
     patch_os(monkeypatch, calls)
     monkeypatch.setattr(storage_manifest.OpenFile, "_close", staticmethod(os.close))
-    reader._maps._looked_at = np.inf  # sizes of files are looked at now and then, whatever is asked
+    reader._maps._looked_at = np.inf  # sizes of files are checked now and then in any case
     for _ in range(5):
         assert not reader.refresh()
     assert (manifests, reads) == ([0], [0])

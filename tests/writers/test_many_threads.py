@@ -81,6 +81,6 @@ def ids_of(index):
 
 
 def holds_in_any_order(index, expected):
-    """As `holds`, where vectors may be equal and a refit may have chosen other lists."""
+    """Assert that an index has the ids and vectors of a dict; equal vectors may be found in any order."""
     assert np.array_equal(np.sort(ids_of(index)), np.sort(list(expected)))
     assert np.array_equal(index.reconstruct(list(expected)), np.stack(list(expected.values())))

@@ -16,7 +16,7 @@ import pcpq.store.state
 
 @contextmanager
 def handler(call):
-    """Call something at a signal; what it returned or raised."""
+    """Call a function at a signal; yield a list of what it returned or raised."""
     found = []
 
     def handle(number, frame):
@@ -33,7 +33,7 @@ def handler(call):
 
 
 def signalling(monkeypatch, module, name, times=1):
-    """A function of a module that is interrupted by a signal the first so many times."""
+    """Replace a function of a module by one that raises a signal in its first calls."""
     real, left = getattr(module, name), [times]
 
     def interrupted(*arguments, **named):
