@@ -52,7 +52,7 @@ integrations: $(VENV)/.test $(VENV)/.test-integrations
 	$(if $(LOCK),$(BIN)/python tools/lock.py --check)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) -m "not ray" tests/integrations
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m ray tests/integrations
-	$(BIN)/python -m pytest tests/test_docs.py -k integrations
+	$(TESTS) -m integrations
 
 wheels: $(VENV)/.created
 	$(BIN)/python tools/check_wheels.py
@@ -60,8 +60,7 @@ wheels: $(VENV)/.created
 arm:
 	sh tools/check_arm.sh
 
-# The checks of .pre-commit-config.yaml, without git: a source distribution can be checked too. actionlint is not on PyPI as a program:
-# it runs where it is installed.
+# The checks of .pre-commit-config.yaml, without git: a source distribution can be checked too.
 WORKFLOWS = $(wildcard .github/workflows/*.yml)
 FORMS = $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
 lint: $(VENV)/.package $(VENV)/.test $(VENV)/.dev
@@ -75,13 +74,13 @@ lint: $(VENV)/.package $(VENV)/.test $(VENV)/.dev
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms $(FORMS)
 	$(BIN)/check-jsonschema --builtin-schema vendor.citation-file-format CITATION.cff
 	$(BIN)/zizmor --offline --quiet $(WORKFLOWS)
-	@if command -v actionlint > /dev/null; then actionlint; else echo "no actionlint: expressions in workflows are not checked"; fi
+	$(BIN)/python tools/actionlint.py $(WORKFLOWS)
 
 docs: $(VENV)/.package $(VENV)/.docs
 	$(BIN)/python -m sphinx -q -W --keep-going -n -b html docs build/docs
 
 golden: $(VENV)/.package $(VENV)/.test
-	$(BIN)/python -m pytest tests/test_golden.py
+	$(TESTS) -m golden
 
 # No inline function of an AVX2 file may end up in a program that runs on an older processor.
 symbols: $(VENV)/.package

@@ -29,7 +29,7 @@ def program(*arguments, **settings):
 
 
 def hear_ctrl_c():
-    """A shell that starts these tests in its background has told them, and who they start, not to."""
+    """Make Ctrl-C work: a shell that runs tests in its background lets child processes ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

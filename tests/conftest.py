@@ -1,4 +1,4 @@
-"""Fixtures: both SIMD levels, and a seeded generator."""
+"""Fixtures: all SIMD levels, and a seeded generator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pcpq import _core
 
 @pytest.fixture(params=_core.simd_levels())
 def simd_level(request):
-    """Run a test once a SIMD level."""
+    """Run a test once per SIMD level."""
     _core.set_simd_level(request.param)
     yield request.param
     _core.set_simd_level("auto")

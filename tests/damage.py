@@ -38,25 +38,25 @@ def ids_of(variant):
 
 
 def examine(path, ids):
-    """All lists searched, all rows read, all ids looked up: what an index says, as bytes."""
+    """Search all lists, read all rows, look up all ids; return the answers as bytes."""
     index = pcpq.open(path)
     there = [one for one in ids[::5] if one in index]
     found = index.search(QUERIES[:3], k=4, probes=N_LISTS, rerank=N + N_SMALL, threads=1)
-    everyone = index.search(QUERIES[0], k=N + N_SMALL, probes=N_LISTS, rerank=N + N_SMALL)
-    present = [one for one in everyone.ids.tolist() if one not in (-1, None)]
+    all_rows = index.search(QUERIES[0], k=N + N_SMALL, probes=N_LISTS, rerank=N + N_SMALL)
+    present = [one for one in all_rows.ids.tolist() if one not in (-1, None)]
     return [
         repr(there),
         found.scores.tobytes(),
         repr(found.ids.tolist()),
-        everyone.scores.tobytes(),
-        repr(everyone.ids.tolist()),
+        all_rows.scores.tobytes(),
+        repr(all_rows.ids.tolist()),
         index.reconstruct(present).tobytes(),
         repr(index.get(present).to_pydict()) if index._state.snapshot.parts[0].segment.attributes else "",
     ]
 
 
 def refused(path, ids):
-    """True if a FormatError says so, whoever is the first to notice; False if all questions are answered."""
+    """Return True if any call raises a FormatError that names the file; False if all calls return."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # of numbers that are none
         try:
@@ -104,7 +104,7 @@ def without_field(field):
 
 
 def overlapping(header):
-    """Two arrays at one place, and a hole."""
+    """Put two arrays at one place, which leaves a hole."""
     names = sorted((n for n in header if n != METADATA), key=lambda n: header[n]["data_offsets"])
     last, size = names[-1], None
     size = header[last]["data_offsets"][1] - header[last]["data_offsets"][0]
@@ -112,7 +112,7 @@ def overlapping(header):
 
 
 def twin(header):
-    """Another name for bytes that have one."""
+    """Give the bytes of an array a second name."""
     header["twin"] = dict(header[first_of(header)])
 
 
@@ -200,7 +200,7 @@ HEADERS = {
 
 
 def harm_of(made, path, kind, variant, name, edit, may_answer=True):
-    """What goes wrong with an index of which a file was forged; nothing if it is refused, or may answer."""
+    """Return what goes wrong with an index that has a forged file; nothing if it is refused, or may answer."""
     shutil.copytree(made / variant, path)
     with np.errstate(all="ignore"):
         forge(path, kind, edit)

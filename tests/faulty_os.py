@@ -56,14 +56,14 @@ def interrupted(real, *arguments, **named):
 
 
 def change(index):
-    """A loose segment, a live mask, and ids that are there already."""
+    """Add a segment with unpacked codes, upsert ids that exist, and remove some, which makes a live mask."""
     index.add(VECTORS[300:312], np.arange(400, 412))
     index.upsert(some_vectors(6, seed=8), np.arange(27, 33))
     index.remove(np.arange(90, 100))
 
 
 def fails(call, fault):
-    """Whether it did, as it should."""
+    """Return whether a call failed; assert that it failed with the right error."""
     failure = None
     try:
         call()
@@ -78,7 +78,7 @@ def fails(call, fault):
 
 
 def commit_more(writer, path):
-    """Add, commit; what is there then."""
+    """Add rows and commit; return the answers afterwards."""
     writer.add(VECTORS[312:315], [500, 501, 502])
     writer.commit()
     new = answers(writer, IDS)
@@ -87,7 +87,7 @@ def commit_more(writer, path):
 
 
 def another_writer_goes_on(path, old, new):
-    """It makes what is old new, and commits."""
+    """Open another writer, make the change if it is missing, and commit."""
     with pcpq.open(path, mode="a") as writer:
         if answers(writer, IDS) == old:
             change(writer)

@@ -1,4 +1,4 @@
-"""An index that is fitted quickly, and whether it holds what a dict of vectors holds."""
+"""An index that is fitted quickly, and a comparison of its content with a dict."""
 
 import copy
 
@@ -18,22 +18,23 @@ def random_vectors(count, seed=0):
 
 
 VECTORS, QUERIES = random_vectors(1200), random_vectors(4, seed=1)
+MANY = random_vectors(3000, seed=3)  # enough that a search for a recall measures it first
 FITTED = {}
 
 
 def fitted(metric="euclidean", keep="float32"):
-    """An index without vectors; fitted once a metric and precision."""
+    """Return an index without vectors; it is fitted once per metric and precision."""
     if (metric, keep) not in FITTED:
         FITTED[metric, keep] = pcpq.Index(metric=metric, keep=keep, n_lists=N_LISTS).fit(VECTORS)
     return copy.copy(FITTED[metric, keep])
 
 
 def holds(index, expected, queries=QUERIES, metric="euclidean"):
-    """Assert that an index is a dict of vectors, one by one and in searches."""
+    """Assert that an index has the ids and vectors of a dict, and finds them."""
     assert len(index) == len(expected)
     found = index.search(queries, k=len(expected) + 2, probes=N_LISTS, rerank=10_000)
-    nobody = None if found.ids.dtype == object else -1
-    assert found.ids[:, len(expected) :].tolist() == [[nobody] * 2] * len(queries)
+    missing = None if found.ids.dtype == object else -1
+    assert found.ids[:, len(expected) :].tolist() == [[missing] * 2] * len(queries)
     if not expected:
         return
     keys, vectors = list(expected), np.stack(list(expected.values()))

@@ -13,7 +13,7 @@ from pcpq.store.tensors import METADATA, FileEntry, checksum, lay_out
 
 
 def load(file):
-    """Arrays without padding, metadata, and what it says."""
+    """Return the arrays of a file without padding, its metadata, and the JSON in the metadata."""
     content = file.read_bytes()
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])
@@ -30,16 +30,16 @@ def load(file):
 
 
 def seal(arrays, about):
-    """Make all checksums right, as far as that can be."""
+    """Make all checksums right, where arrays have the right shapes for it."""
     if "list_checks" in arrays:
         try:
             blocks = Blocks.of(arrays["counts"].astype(np.int64), about["dense"])
-            loose = "code_biases" in arrays
+            unpacked = "code_biases" in arrays
             n = int(arrays["counts"].sum())
             codes = [_by_row(arrays["codes"], len(arrays["codes"]))]
             columns = ("code_scales", "code_biases", *ROW_COLUMNS)
             by_row = [_by_row(arrays[column], n) for column in columns if column in arrays]
-            by_block, by_row = ([], codes + by_row) if loose else (codes, by_row)
+            by_block, by_row = ([], codes + by_row) if unpacked else (codes, by_row)
             guard = _core.Guard(
                 file="",
                 rows=blocks.rows,
@@ -77,7 +77,7 @@ def set_entry(path, file, content, check=None):
 
 
 def file_of(path, kind):
-    """The name of a file: "trained", "live", "first" or "second" of the segments."""
+    """Return the name of a file: "trained", "live", "first" or "second" of the segments."""
     manifest = read_manifest(path)
     if kind == "trained":
         return manifest.trained.file
@@ -113,7 +113,7 @@ def forge(path, kind, edit=None, edit_header=None, edit_about=None):
 
 
 def forge_manifest(path, edit):
-    """With a right checksum."""
+    """Write a manifest with changes and a right checksum."""
     content = json.loads((path / MANIFEST).read_text())
     content.pop("check")
     content = edit(content) or content

@@ -118,12 +118,12 @@ class DeadlyOs:
 
 
 def say(*parts):
-    """A line, at once and as a whole: whoever prints one may be killed halfway."""
+    """Print a line in one call: the process may be killed within `print`."""
     os.write(1, (" ".join(map(str, parts)) + "\n").encode())
 
 
 def run(path, kind, step, die_at):
-    """Until the end."""
+    """Change and commit in a loop."""
     model = model_at(step)
     with pcpq.open(path, mode="a") as index:
         while True:

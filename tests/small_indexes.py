@@ -26,12 +26,12 @@ VECTORS, QUERIES = some_vectors(400), some_vectors(12, seed=1)
 
 
 def words(numbers):
-    """An id of an own length for every number, not all of them ASCII."""
+    """Return string ids of different lengths, some of them not ASCII."""
     return [f"wörd {number} " + "x" * (number % 7) for number in numbers]
 
 
 def answers(index, ids):
-    """Everything that an index says, as bytes; `ids` are looked up one by one and given back."""
+    """Return all answers of an index as bytes; `ids` are looked up one by one."""
     n = len(index)
     said = [str(n).encode()]
     for options in ({"probes": N_LISTS, "rerank": n + 20}, {"probes": 1, "rerank": 15}, {}):
@@ -45,7 +45,7 @@ def answers(index, ids):
 
 
 def small_index(**parameters):
-    """Fitted, nothing in it."""
+    """Return a fitted index without vectors."""
     settings = {"metric": "dot", "n_lists": N_LISTS, "quantizer": pcpq.PQ(section_size=2, max_iterations=2)}
     return pcpq.Index(**(settings | parameters)).fit(VECTORS)
 

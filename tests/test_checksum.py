@@ -4,7 +4,7 @@ import pytest
 import pcpq
 from pcpq import _core
 
-pytestmark = [pytest.mark.kernels, pytest.mark.portable, pytest.mark.quick]
+pytestmark = [pytest.mark.kernels, pytest.mark.portable, pytest.mark.quick, pytest.mark.arm]
 
 
 @pytest.mark.parametrize(

@@ -121,17 +121,17 @@ def test_assignment_is_the_best_center(anisotropic, projective, by_distance, sim
     assigned, alphas = assign(section, centers, projective=projective, by_distance=by_distance)
     for i in range(20, 100):
         r = section.points[i].astype(float)
-        judged = []
+        losses = []
         for c in centers.astype(float):
             # The encoder's loss is in units of the parallel weight.
             ratio = 1.0 if section.ratios is None else float(section.ratios[i])
             alpha = 1.0
             if projective:
                 alpha = (r @ c) / ((1 - ratio) * (r @ c) ** 2 / (r @ r) + ratio * (c @ c))
-            judged.append(
+            losses.append(
                 ((r - alpha * c) @ (r - alpha * c)) if by_distance else reference.loss(r, alpha * c, 1.0, ratio)
             )
-        assert judged[assigned[i]] <= min(judged) + 1e-5 * (r @ r)
+        assert losses[assigned[i]] <= min(losses) + 1e-5 * (r @ r)
         assert (alphas is None) == (not projective)
 
 

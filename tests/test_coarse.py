@@ -13,7 +13,7 @@ from pcpq.ivf.partition import Partition
 
 
 def unequal_crowds(seed=3, n=6000, dimensions=12):
-    """Vectors around a few places, most of them around the first."""
+    """Return vectors in a few clusters, most of them in the first."""
     generator = np.random.default_rng(seed)
     places = generator.normal(size=(8, dimensions))
     share = 0.5 ** np.arange(8)
@@ -22,7 +22,7 @@ def unequal_crowds(seed=3, n=6000, dimensions=12):
 
 
 def coarse_of(centers):
-    """Lists around centers that nobody trained."""
+    """Return lists with given centers, without training."""
     zeros = np.zeros(len(centers), np.float32)
     return Coarse.of(Partition(centers.astype(np.float32), zeros, zeros))
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from reference import exact, recall
-from test_index import METRICS
+from small_indexes import METRICS
 
 import pcpq
 from pcpq import _core
@@ -67,7 +67,7 @@ def test_recall_with_every_metric_quantizer_and_codebooks(quantizer, metric, cod
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("codebooks", ["shared", "per_list"])
 @pytest.mark.parametrize("quantizer", QUANTIZERS, ids=name_of)
-def test_everything_judged_in_float32_is_brute_force(quantizer, codebooks, metric, few):
+def test_all_rows_re_ranked_in_float32_are_brute_force(quantizer, codebooks, metric, few):
     vectors, queries = few
     index = pcpq.build(
         vectors, metric=metric, quantizer=quantizer, codebooks=codebooks, keep="float32", n_lists=3

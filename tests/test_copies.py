@@ -132,7 +132,7 @@ def test_a_forked_process_writes_although_a_thread_held_the_locks(thirty):
 
 
 def slow_first_search(index, monkeypatch):
-    """A thread whose search prepares a part and stays there until it may go on: the thread, and both events."""
+    """Return a thread whose search waits while it prepares a part, and the events "begun" and "go on"."""
     begun, done = threading.Event(), threading.Event()
 
     def searcher(**arguments):
@@ -164,7 +164,7 @@ def test_a_forked_process_searches_although_a_thread_was_about_to(thirty, monkey
 
 
 def test_two_threads_prepare_two_parts_at_the_same_time(monkeypatch):
-    """Whoever searches one index does not wait for the first search of another."""
+    """A search of one index does not wait for the first search of another."""
     index, other = fitted(), fitted()
     index.add(VECTORS[:30])
     other.add(VECTORS[:30])

@@ -65,7 +65,12 @@ def test_the_readmes_python_runs(tmp_path, monkeypatch):
         exec(compile(block, "README.md", "exec"), space)
 
 
-@pytest.mark.parametrize("name", PAGES)
+def marked(name):
+    """Return a page as a parameter; those of integrations have a marker."""
+    return pytest.param(name, marks=[pytest.mark.integrations] if name.startswith("integrations/") else [])
+
+
+@pytest.mark.parametrize("name", [marked(name) for name in PAGES])
 def test_a_page_runs_from_top_to_bottom_and_prints_what_it_shows(name, pages, tmp_path, monkeypatch):
     path, space = DOCS / name, {"__name__": Path(name).stem}
     monkeypatch.chdir(tmp_path)
@@ -128,7 +133,7 @@ def test_the_demo_answers_for_a_word(capsys):
     assert "bytes per vector" in shown
 
 
-def test_the_demo_names_a_word_it_does_not_know(capsys):
+def test_the_demo_names_an_unknown_word(capsys):
     from pcpq.cli.demo import main
 
     with pytest.raises(SystemExit):

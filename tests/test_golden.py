@@ -1,4 +1,4 @@
-"""Indexes that earlier versions stored open for ever, and answer as they did."""
+"""Indexes that earlier versions stored can be opened, and answer as before."""
 
 import json
 import shutil
@@ -10,7 +10,7 @@ import pytest
 
 import pcpq
 
-pytestmark = [pytest.mark.kernels, pytest.mark.portable, pytest.mark.quick]
+pytestmark = [pytest.mark.kernels, pytest.mark.portable, pytest.mark.quick, pytest.mark.arm, pytest.mark.golden]
 
 ROOT = Path(__file__).parent
 STORED = sorted(path for path in (ROOT / "golden").glob("v*/*") if path.is_dir())

@@ -1,4 +1,4 @@
-"""Forged indexes with right checksums, queries that are no numbers, numbers that ask for terabytes: no harm."""
+"""Forged indexes with right checksums, queries with NaN, and sizes of terabytes do no harm."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ LISTS = [3, 8, 16, 32]
 QUANTIZERS = {
     "plain": pcpq.PQ(section_size=2, max_iterations=1, gain=False, bias=False),
     "scaled": pcpq.QPCPQ(section_size=2, max_iterations=1, gain=False, bias=False),
-    "loose": pcpq.PQ(section_size=2, n_centers=20, max_iterations=1, gain=False, bias=False),
+    "unpacked": pcpq.PQ(section_size=2, n_centers=20, max_iterations=1, gain=False, bias=False),
 }
 
 
@@ -300,7 +300,7 @@ def test_codes_of_centers_and_scales_that_are_not_there_are_refused(scales_per, 
 @pytest.mark.parametrize("value", [3e7, 1.23e8, 1e30, np.nan])
 def test_scores_of_unpacked_codes_may_be_any_float(value, simd_level):
     """They are compared as integers, of which the least marks places without a row."""
-    index = small_index(quantizer=QUANTIZERS["loose"], keep=None, n_lists=8)
+    index = small_index(quantizer=QUANTIZERS["unpacked"], keep=None, n_lists=8)
     index.add(VECTORS)
     part = index._state.snapshot.parts[0]
     trained = part.segment.trained

@@ -3,13 +3,12 @@ import threading
 import numpy as np
 import pytest
 from reference import exact, recall
+from small_indexes import METRICS
 
 import pcpq
 from pcpq import _core
 
 pytestmark = [pytest.mark.kernels, pytest.mark.quick]
-
-METRICS = ["dot", "cosine", "euclidean"]
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +22,7 @@ def data():
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_everything_probed_and_judged_in_float32_is_brute_force(metric, data, simd_level):
+def test_all_lists_and_rows_re_ranked_in_float32_are_brute_force(metric, data, simd_level):
     vectors, queries = data
     index = pcpq.build(vectors, metric=metric, keep="float32", n_lists=30)
     scores, ids = index.search(queries, k=10, probes=30, rerank=len(vectors))
@@ -113,7 +112,7 @@ def test_any_number_of_dimensions(dimensions, keep):
 def test_sums_over_thousands_of_sections_stay_in_sixteen_bits(quantizer):
     vectors = np.random.default_rng(0).normal(size=(80, 4096)).astype(np.float32)
     index = pcpq.build(vectors, metric="dot", keep=None, n_lists=1, quantizer=quantizer)
-    # One candidate: the scan's integers alone decide who it is.
+    # One candidate: the scan's integers alone choose it.
     found = index.search(np.concatenate([vectors, -vectors]), k=1, probes=1, rerank=1).ids[:, 0]
     assert np.array_equal(found[:80], np.arange(80))
     assert not (found[80:] == np.arange(80)).any()

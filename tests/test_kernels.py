@@ -10,7 +10,7 @@ import pytest
 
 from pcpq import _core
 
-pytestmark = [pytest.mark.kernels, pytest.mark.portable, pytest.mark.quick]
+pytestmark = [pytest.mark.kernels, pytest.mark.portable, pytest.mark.quick, pytest.mark.arm]
 
 LOSSES = ("isotropic", "section", "whole")
 SCALES = ("none", "exact", "quantized", "vector")

@@ -43,12 +43,32 @@ def package_of(path):
 
 
 def imports_of(tree):
-    """(package, imported name) of every import from pcpq."""
+    """Yield (package, imported name) of every import from pcpq."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "pcpq":
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                top, *parts = alias.name.split(".")
+                if top == "pcpq":
+                    yield parts[0] if parts else "", parts[-1] if parts else ""
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "pcpq":
             parts = node.module.split(".")[1:]
             for alias in node.names:
                 yield parts[0] if parts else alias.name if alias.name in ORDER else "", alias.name
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        ("import numpy, json.decoder", []),
+        ("import pcpq", [("", "")]),
+        ("import pcpq.store", [("store", "store")]),
+        ("import json, pcpq.store._files as files", [("store", "_files")]),
+        ("from pcpq import store, Index", [("store", "store"), ("", "Index")]),
+        ("from pcpq.store.state import State", [("store", "State")]),
+    ],
+)
+def test_every_form_of_import_is_seen(statement, found):
+    assert list(imports_of(ast.parse(statement))) == found
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -99,11 +99,11 @@ def test_words_at_their_limits_survive(metric, tmp_path):
 
 
 class Own(pcpq.PQ):
-    """A quantizer that `pcpq.open` could not know."""
+    """A quantizer that is not part of pcpq."""
 
 
 class PQ(pcpq.PQ):
-    """One that has the name of another."""
+    """A quantizer with the name of one of pcpq."""
 
 
 @pytest.mark.parametrize("kind", [Own, PQ])

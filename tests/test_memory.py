@@ -23,7 +23,7 @@ def test_rows_that_move_to_more_room_are_the_same(shape, monkeypatch):
     np.testing.assert_array_equal(moved.array[: len(expected) - 1], expected[:-1])
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the system tells nobody what is resident")
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not report resident memory")
 def test_rows_are_never_there_twice():
     before = resident("RssAnon")
     pages = Pages((1 << 18, 64), np.float32)  # 64 MB

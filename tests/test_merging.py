@@ -109,7 +109,7 @@ def test_an_index_compacts_itself_when_a_quarter_is_gone(by):
 
 @pytest.fixture
 def held_merge(monkeypatch):
-    """Merges go to the background and wait there to be let go; tells who merges."""
+    """Make merges run in the background and wait there for an event; record their threads."""
     held = SimpleNamespace(threads=[], begun=threading.Event(), go=threading.Event())
     real = pcpq.store.state.merge
 

@@ -255,10 +255,10 @@ def test_ids_of_the_other_kind_are_not_in_an_index(fitted, data):
         assert "1" not in index
 
 
-@pytest.mark.parametrize("stranger", [1.5, None, 1 << 70, -1])
-def test_what_cannot_be_an_id_is_not_in_an_index(stranger, index, data):
+@pytest.mark.parametrize("invalid", [1.5, None, 1 << 70, -1])
+def test_what_cannot_be_an_id_is_not_in_an_index(invalid, index, data):
     index.add(data[0][:3])
-    assert stranger not in index
+    assert invalid not in index
 
 
 @pytest.mark.parametrize("words", [False, True])
@@ -270,7 +270,7 @@ def test_an_unknown_id_has_no_vector_and_is_named(words, index, data):
     assert np.array_equal(index.reconstruct(ids[:2] + ids[:1]), vectors[[0, 1, 0]])
     for some, missing in (
         (ids[:1] + ids[4:5], ids[4]),
-        (["nobody"] if words else [99], "nobody" if words else 99),
+        (["missing"] if words else [99], "missing" if words else 99),
     ):
         with pytest.raises(KeyError, match=f"id {missing} is not in the index"):
             index.reconstruct(some)
@@ -283,12 +283,12 @@ def test_an_unknown_id_has_no_vector_and_is_named(words, index, data):
 def test_removal_counts_what_was_there_once(words, index, data):
     vectors, _ = data
     ids = words_for(60) if words else list(range(60))
-    stranger = ["nobody"] if words else [1000]
+    missing = ["missing"] if words else [1000]
     index.add(vectors[:40], ids[:40])
     index.add(vectors[40:60], ids[40:])
-    assert index.remove(stranger) == 0
+    assert index.remove(missing) == 0
     assert index.remove([]) == 0
-    assert index.remove(ids[3:5] + stranger + ids[3:5] + ids[50:51]) == 3
+    assert index.remove(ids[3:5] + missing + ids[3:5] + ids[50:51]) == 3
     assert index.remove(ids[3:6]) == 1
     assert index.remove(ids[7]) == 1
     assert index.remove(np.array(ids[8:10])) == 2
@@ -299,16 +299,16 @@ def test_removal_counts_what_was_there_once(words, index, data):
 def test_an_index_without_its_vectors_finds_nothing_and_takes_new_ones(words, index, data):
     vectors, queries = data
     ids = words_for(50) if words else list(range(50))
-    nobody = None if words else -1
+    missing = None if words else -1
     index.add(vectors[:30], ids[:30])
     index.add(vectors[30:50], ids[30:])
     assert index.remove(ids) == 50
     assert len(index) == 0
     for options in ({}, {"filter": ids}, {"exclude": ids[:3]}, {"probes": 4, "rerank": 50}):
         scores, found = index.search(queries, k=3, **options)
-        assert found.tolist() == [[nobody] * 3] * len(queries)
+        assert found.tolist() == [[missing] * 3] * len(queries)
         assert (scores == -np.inf).all()
-    assert index.search(queries[0], k=3).ids.tolist() == [nobody] * 3
+    assert index.search(queries[0], k=3).ids.tolist() == [missing] * 3
     limits, scores, found = index.search_range(queries, min_score=-1e9)
     assert limits.tolist() == [0] * (len(queries) + 1)
     assert len(scores) == len(found) == 0
@@ -325,14 +325,14 @@ def test_places_without_result_hold_no_id(words, index, data):
     vectors, queries = data
     ids = words_for(7) if words else list(range(7))
     index.add(vectors[:7], ids)
-    nobody, dtype = (None, object) if words else (-1, np.int64)
+    missing, dtype = (None, object) if words else (-1, np.int64)
     for asked in (queries, queries[0]):
         scores, found = index.search(asked, k=10)
         assert found.dtype == dtype
         assert found.shape == scores.shape == (*asked.shape[:-1], 10)
         for row in np.atleast_2d(found).tolist():
             assert sorted(row[:7]) == ids
-            assert row[7:] == [nobody] * 3
+            assert row[7:] == [missing] * 3
         assert (scores[..., 7:] == -np.inf).all()
         assert np.isfinite(scores[..., :7]).all()
 
@@ -349,7 +349,7 @@ def test_words_filter_and_exclude_as_brute_force_does(index, data):
     expected = [
         [words[allowed[row]] for row in rows] for rows in exact(vectors[allowed], queries, "dot", 10)[1]
     ]
-    bitmap, strange = pcpq.Bitmap(some), ["nobody", ""]
+    bitmap, strange = pcpq.Bitmap(some), ["missing", ""]
     assert len(pcpq.Bitmap(some + some)) == len(some)
     for options in (
         {"filter": some},

@@ -31,7 +31,7 @@ def test_every_step_is_named_however_short_it_is(kind, monkeypatch):
     assert [step for step in ("learning", "adding", "writing") if step not in terminal.getvalue()] == []
 
 
-def test_nothing_is_drawn_where_nobody_looks(capsys):
+def test_nothing_is_drawn_without_a_terminal(capsys):
     with progress_bar(3, "rows") as bar:
         assert type(bar) is Progress
         bar.say("adding")

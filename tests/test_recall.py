@@ -60,7 +60,7 @@ def test_what_was_measured_is_what_is_chosen_by(k):
             assert choice.recall == pytest.approx(float(curve.means[number, i, j]))
 
 
-def test_what_nobody_missed_may_still_be_missed():
+def test_a_measured_recall_of_one_is_not_sure():
     curve = made_up()
     perfect = replace(curve, means=np.ones_like(curve.means), errors=np.zeros_like(curve.means))
     assert np.allclose(perfect.sure, 400 / 404)
@@ -74,12 +74,12 @@ def test_uncertain_measurements_ask_for_more():
 
 def test_what_is_out_of_reach_gives_the_best_there_is():
     curve = made_up(best=0.9)
-    strict, loose = curve.choose(10, 0.95), curve.choose(10, 0.95, strict=False)
+    strict, relaxed = curve.choose(10, 0.95), curve.choose(10, 0.95, strict=False)
     assert strict.recall < 0.91
     assert strict.probes == 200
-    # Nobody pays any price for the last half percent who did not ask for it.
-    assert loose.probes < strict.probes
-    assert loose.recall > strict.recall - 0.01
+    # Unless the target is strict, the last half percent is not paid for at any price.
+    assert relaxed.probes < strict.probes
+    assert relaxed.recall > strict.recall - 0.01
 
 
 def test_a_filter_asks_for_more_lists_but_not_more_candidates():

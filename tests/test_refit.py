@@ -28,7 +28,7 @@ def test_refit_learns_from_the_vectors_there_are_now(moved, metric):
     assert index.stats()["drift"] == pytest.approx(1.0, abs=0.2)
     assert len(index) == len(after)
     assert recall(index.search(queries, probes=10, rerank=100).ids, truth) > 0.9
-    # All judged in float32 is brute force: every vector is where it was.
+    # Re-ranking all vectors in float32 is brute force: no vector has changed.
     assert np.array_equal(index.search(queries, probes=40, rerank=len(after)).ids, truth)
     assert np.allclose(index.reconstruct([len(before) + 5])[0], after[5], rtol=1e-6)
 

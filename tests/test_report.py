@@ -114,7 +114,7 @@ def test_the_page_has_measured_and_published_numbers_and_where_they_come_from(tm
         assert said in page
 
 
-def test_the_frontier_is_who_nobody_beats(tmp_path):
+def test_the_frontier_is_the_libraries_that_no_other_beats(tmp_path):
     page = write_report(save(tmp_path, peers=peers())).read_text()
     rows = re.findall(r"<tr><td>(pcpq|slow|small)</td>.*?<td>(yes|no)</td>", page)
     assert set(rows) == {("pcpq", "yes"), ("small", "yes"), ("slow", "no")}

@@ -6,7 +6,7 @@ import pcpq
 from pcpq import _core
 from pcpq.quantizers.scorer import score_arguments
 
-pytestmark = [pytest.mark.kernels, pytest.mark.portable, pytest.mark.quick]
+pytestmark = [pytest.mark.kernels, pytest.mark.portable, pytest.mark.quick, pytest.mark.arm]
 
 METHODS = [pcpq.PQ, pcpq.APQ, pcpq.PCPQ, pcpq.APCPQ, pcpq.QPCPQ, pcpq.QAPCPQ]
 

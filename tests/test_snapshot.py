@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 from reference import exact
-from small_indexes import TORTURE
+from small_indexes import METRICS, TORTURE
 
 import pcpq
 import pcpq.store.state
@@ -18,7 +18,6 @@ from pcpq.store.merging import merge
 
 pytestmark = pytest.mark.torture
 
-METRICS = ["dot", "cosine", "euclidean"]
 KEEPS = [None, "int16"]
 N_LISTS = 8
 
@@ -35,7 +34,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def fitted(data):
-    """A fitted index without vectors of every metric and precision, made when it is wanted."""
+    """Return a function that makes a fitted index without vectors, of a metric and precision."""
     made = {}
 
     def make(metric, keep):
@@ -48,7 +47,7 @@ def fitted(data):
 
 @pytest.fixture
 def unmerged(monkeypatch):
-    """Parts stay as they were made."""
+    """Leave parts unmerged."""
     monkeypatch.setattr(pcpq.store.state, "worth_merging", lambda parts: ())
 
 
@@ -60,7 +59,7 @@ def same(one, other):
     return np.array_equal(one.ids, other.ids) and np.array_equal(one.scores, other.scores)
 
 
-def is_loose(segment):
+def is_unpacked(segment):
     return len(segment) < LEAST_ROWS_PER_BLOCK * len(segment.trained.partition)
 
 
@@ -77,9 +76,9 @@ def test_many_small_parts_answer_as_one_to_the_last_bit(metric, keep, data, fitt
     at_once.add(vectors)
     for size, part in ((1, vectors[:5]), (17, vectors[5:300]), (150, vectors[300:])):
         add_in_parts(bit_by_bit, part, size)
-    loose = [is_loose(part.segment) for part in bit_by_bit._state.snapshot.parts]
-    assert (loose.count(True), loose.count(False)) == (5 + 18, 4)
-    assert not is_loose(at_once._state.snapshot.parts[0].segment)
+    unpacked = [is_unpacked(part.segment) for part in bit_by_bit._state.snapshot.parts]
+    assert (unpacked.count(True), unpacked.count(False)) == (5 + 18, 4)
+    assert not is_unpacked(at_once._state.snapshot.parts[0].segment)
     expected = everything(at_once, queries)
     assert (expected.ids >= 0).all()
     assert same(everything(bit_by_bit, queries), expected)
@@ -119,12 +118,12 @@ def test_merged_codes_of_every_quantizer_are_those_of_one_part(metric, quantizer
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("keep", KEEPS)
-@pytest.mark.parametrize("size", [900, 40], ids=["blocked", "loose"])
+@pytest.mark.parametrize("size", [900, 40], ids=["packed", "unpacked"])
 def test_removed_rows_never_come_back(metric, keep, size, data, fitted, unmerged):
     vectors, queries = data
     index, fresh = fitted(metric, keep), fitted(metric, keep)
     add_in_parts(index, vectors, size)
-    assert all(is_loose(part.segment) == (size == 40) for part in index._state.snapshot.parts)
+    assert all(is_unpacked(part.segment) == (size == 40) for part in index._state.snapshot.parts)
     # Whole lists and whole blocks go, and some rows of all others.
     gone = np.random.default_rng(5).permutation(900)[:400]
     gone = np.union1d(gone, index.search(vectors[0], k=150, probes=N_LISTS, rerank=900).ids)
@@ -275,8 +274,8 @@ def test_a_merge_of_which_nothing_is_left_leaves_nothing(data, fitted, unmerged)
     old = snapshot.parts[:2]
     merged = merge(old)
     assert snapshot.without(np.arange(120)).replaced(old, merged).parts == (snapshot.parts[2],)
-    everyone = Snapshot(snapshot.trained, old)
-    assert everyone.without(np.arange(120)).replaced(old, merged).parts == ()
+    only_old = Snapshot(snapshot.trained, old)
+    assert only_old.without(np.arange(120)).replaced(old, merged).parts == ()
     emptied = [Part(part.segment, 0, np.zeros_like(part.segment.every_row)) for part in old]
     assert merge(emptied) is None
     assert snapshot.replaced(old, None).parts == (snapshot.parts[2],)
@@ -301,7 +300,7 @@ def test_a_merge_keeps_every_column_of_what_is_there(data, fitted, unmerged):
 
 
 def test_readers_see_whole_writes_and_only_those(fitted):
-    """Ids of a pair are written together: whoever finds two generations, or one of them, saw a half write.
+    """Ids of a pair are written together: two generations, or one id of a pair, would be half of a write.
 
     The first coordinate is the generation and the query asks for nothing else, so scores are generations.
     """
@@ -381,7 +380,7 @@ def test_readers_see_whole_writes_and_only_those(fitted):
     assert len(index) == 2 * n_pairs + there * len(temporary)
 
 
-def test_whoever_sees_the_first_words_sees_them_as_words(fitted, data):
+def test_the_first_string_ids_are_seen_as_strings(fitted, data):
     """A search may come between any two steps of a writer."""
     vectors, queries = data
     index = fitted("dot", "int16")

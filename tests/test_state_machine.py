@@ -96,7 +96,7 @@ class AgainstADict(RuleBasedStateMachine):
         holds(self.index, self.expected, metric=self.metric)
         for place in range(60):
             assert (self.name(place) in self.index) == (self.name(place) in self.expected)
-        assert "nobody" not in self.index
+        assert "missing" not in self.index
         assert 10_000 not in self.index
         stats = self.index.stats()
         assert stats["vectors"] == len(self.expected)

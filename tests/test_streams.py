@@ -56,7 +56,7 @@ def test_batches_around_the_end_of_what_is_trained_on_come_whole(rows, monkeypat
     np.testing.assert_array_equal(index.reconstruct(np.arange(len(vectors))), vectors)
 
 
-def test_what_was_trained_on_comes_again_from_a_file_and_nobody_holds_the_batches():
+def test_training_vectors_come_again_from_a_file_and_batches_are_not_kept():
     batches = [np.full((5000, 8), number, np.float32) for number in range(4)]
     expected = np.concatenate(batches)
     held = [weakref.ref(batch) for batch in batches]

@@ -1,4 +1,4 @@
-"""target_recall: what was measured after a build, and that searches keep what it promises."""
+"""target_recall: what a build measures, and that searches reach it."""
 
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +17,7 @@ TARGETS = (0.8, 0.9, 0.95, 0.99)
 
 
 def crowds(seed, n, dimensions=24, spread=1.0):
-    """Vectors around places that have neighbours."""
+    """Return vectors in overlapping clusters."""
     generator = np.random.default_rng(seed)
     places = np.random.default_rng(0).normal(size=(300, dimensions))
     return (places[generator.integers(0, 300, n)] + spread * generator.normal(size=(n, dimensions))).astype(
@@ -26,7 +26,7 @@ def crowds(seed, n, dimensions=24, spread=1.0):
 
 
 def between(vectors, n):
-    """Queries halfway between two vectors that have nothing to do with each other."""
+    """Return queries halfway between two unrelated vectors."""
     return 0.5 * (vectors[:n] + vectors[n : 2 * n])
 
 
@@ -76,8 +76,8 @@ def test_less_is_asked_for_less_recall(vectors):
 
 
 def test_queries_of_another_kind_need_to_be_given(vectors):
-    strangers = between(vectors, 600)
-    tune, test = strangers[0::2], strangers[1::2]
+    far_queries = between(vectors, 600)
+    tune, test = far_queries[0::2], far_queries[1::2]
     true = exact(vectors, test, "euclidean", 10)[1]
     index = pcpq.build(vectors, metric="euclidean", n_lists=400)
     assert not promise(index, test, true, 10, 0.95)
@@ -111,10 +111,10 @@ def test_recall_survives_the_disk(vectors, tmp_path):
 
 def test_tuning_again_is_kept_by_a_commit(vectors, tmp_path):
     pcpq.build(vectors, metric="euclidean", n_lists=400).save(tmp_path / "index")
-    strangers = between(vectors, 300)
+    far_queries = between(vectors, 300)
     with pcpq.open(tmp_path / "index", mode="a") as index:
         before = index.explain(vectors[0])["lists_probed"]
-        index.tune(strangers)
+        index.tune(far_queries)
         index.commit()
     with pcpq.open(tmp_path / "index") as index:
         assert index.explain(vectors[0])["lists_probed"] > before
@@ -132,7 +132,7 @@ def test_indexes_in_several_parts_are_measured_as_they_are_searched(vectors, que
         assert promise(index, queries[200:], true, 10, target)
 
 
-def test_an_index_that_was_not_measured_is_when_somebody_asks(vectors):
+def test_an_index_is_measured_by_the_first_search_for_a_recall(vectors):
     index = pcpq.Index(metric="dot").fit(vectors)
     index.add(vectors)
     assert index._state.snapshot.recall is None
@@ -169,7 +169,7 @@ def test_the_warning_names_the_line_that_searched(vectors):
         assert [warning.filename for warning in caught] == [__file__]
 
 
-def test_codes_alone_are_tuned_by_answers_that_the_user_knows(vectors, queries):
+def test_codes_alone_are_tuned_by_given_answers(vectors, queries):
     index = pcpq.build(vectors, metric="dot", keep=None)
     with pytest.raises(ValueError, match="keeps no vectors has no ground truth"):
         index.tune(queries)
@@ -240,7 +240,7 @@ def test_many_threads_that_ask_measure_once(vectors, monkeypatch):
         index.search(vectors[0], target_recall=7)
 
 
-def test_all_of_few_vectors_are_probed_whatever_is_judged(vectors):
+def test_all_of_few_vectors_are_probed_with_any_rerank(vectors):
     index = pcpq.build(vectors[:1500], metric="euclidean")
     found = index.search(vectors[:50], 10, target_recall=0.99, rerank=200).ids
     assert shares(found, exact(vectors[:1500], vectors[:50], "euclidean", 10)[1]).mean() > 0.98
@@ -310,9 +310,9 @@ def test_what_is_measured_is_what_searches_find(vectors, queries):
     for k, number in ((1, 0), (10, 2), (100, 4)):
         for i in (2, 5, 8):
             for j in (1, 4):
-                judged = max(k, int(np.ceil(k * curve.candidates[j])))
-                found = index.search(queries, k, probes=curve.probes[i], rerank=judged).ids
-                # Rows far down in the scan of all lists are not looked at, though some lists would show them.
+                rerank = max(k, int(np.ceil(k * curve.candidates[j])))
+                found = index.search(queries, k, probes=curve.probes[i], rerank=rerank).ids
+                # Rows far down in the scan of all lists are not candidates, though some lists would show them.
                 assert -0.01 < shares(found, true[:, :k]).mean() - curve.means[number, i, j] < 0.02
 
 

@@ -1,4 +1,4 @@
-"""Conditions from strangers: what they may say, see and take."""
+"""Conditions from untrusted sources: what they may contain, read and use."""
 
 import os
 import signal

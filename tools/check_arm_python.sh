@@ -2,11 +2,11 @@
 # The extension itself on 64-bit ARM, under an emulator: Debian's Python for that processor, the wheels of NumPy and
 # others, the extension cross-compiled, and tests of it. Indexes that were written on another processor are among what
 # is tested. Slow, and it downloads some hundred megabytes: check_arm.sh is what CI runs.
-#   sh tools/check_arm_python.sh [tests...]
+#   sh tools/check_arm_python.sh [arguments of pytest...]
 set -e
 cd "$(dirname "$0")/.."
 project=$PWD
-[ $# -gt 0 ] || set -- tests/test_kernels.py tests/test_checksum.py tests/test_golden.py tests/test_scorer.py
+[ $# -gt 0 ] || set -- --ignore tests/integrations -m arm
 folder=$project/build/arm-python
 root=$folder/root
 python=${PYTHON:-.venv/bin/python}  # of this processor, with pip and nanobind
@@ -14,7 +14,7 @@ version=3.11
 compiler=aarch64-linux-gnu-g++
 command -v $compiler > /dev/null || { echo "no $compiler: tools/check_arm.sh installs it"; exit 1; }
 
-# Debian's packages for the other processor, unpacked where nobody else sees them.
+# Debian's packages for the other processor, unpacked into a folder of the build.
 if [ ! -x "$root/usr/bin/python$version" ]; then
     mkdir -p "$folder/apt/lists/partial" "$folder/apt/archives/partial" "$root"
     touch "$folder/apt/status"
@@ -30,7 +30,7 @@ fi
 if [ ! -d "$folder/site" ]; then
     "$python" -m pip download --quiet --python-version $version --implementation cp --only-binary=:all: \
         --platform manylinux2014_aarch64 --platform manylinux_2_27_aarch64 --platform manylinux_2_28_aarch64 \
-        -d "$folder/wheels" numpy safetensors scipy pyarrow duckdb pytest hypothesis
+        -d "$folder/wheels" numpy safetensors scipy pyarrow duckdb pytest hypothesis scikit-learn h5py matplotlib
     for wheel in "$folder"/wheels/*.whl; do "$python" -m zipfile -e "$wheel" "$folder/site"; done
 fi
 

@@ -18,7 +18,7 @@ def test_adding_removing_and_replacing_last(built, rows, names, found, run, tmp_
     one_line(run("add", index, tmp_path / "second.jsonl"), "word90 is in the index already; --replace")
     told = found("add", index, tmp_path / "second.jsonl", "--replace")
     assert told == {"index": str(index), "added": 20, "replaced": 10, "vectors": 120}
-    (tmp_path / "gone.txt").write_text("word3\nword4\nnobody\n")
+    (tmp_path / "gone.txt").write_text("word3\nword4\nmissing\n")
     told = found("remove", index, tmp_path / "gone.txt", "--id", "word5")
     assert told == {"index": str(index), "asked": 4, "removed": 3, "vectors": 117}
     assert found("remove", index, tmp_path / "second.jsonl")["removed"] == 30
@@ -42,7 +42,7 @@ def test_numbers_are_removed_by_lines_and_arrays(stored, found, run, tmp_path):
     assert found("info", stored)["vectors"] == 0
 
 
-def test_a_locked_index_says_who_writes(stored, built, run):
+def test_a_locked_index_names_the_process_that_writes(stored, built, run):
     with pcpq.open(stored, mode="a"):
         one_line(run("remove", stored, "--id", "1"), "is being written by process")
 

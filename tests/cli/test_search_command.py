@@ -45,8 +45,8 @@ def test_a_word_is_looked_up_and_is_no_answer_to_itself(built, rows, found, run)
         "scores": pytest.approx((unit @ unit[4])[best].tolist(), abs=1e-4),
     }
     assert found("search", built / "numbers.pcpq", "--id", 4, "-k", 3)["ids"] == best
-    one_line(run("search", built / "words.pcpq", "--word", "nobody"), "nobody is not in the index")
-    one_line(run("search", built / "numbers.pcpq", "--word", "nobody"), "whole numbers")
+    one_line(run("search", built / "words.pcpq", "--word", "missing"), "missing is not in the index")
+    one_line(run("search", built / "numbers.pcpq", "--word", "missing"), "whole numbers")
 
 
 def test_queries_come_from_standard_input(built, rows, run, monkeypatch):
@@ -107,7 +107,7 @@ def test_columns_become_attributes_to_ask_about(format, rows, tmp_path, found, r
 # Where results go
 
 
-def test_results_replace_no_file_that_nobody_said_to_replace(built, run, tmp_path):
+def test_results_replace_a_file_only_if_told_to(built, run, tmp_path):
     queries = tmp_path / "queries.jsonl"
     queries.write_bytes((built / "rows.jsonl").read_bytes()[:2000].rsplit(b"\n", 1)[0])
     before = queries.read_bytes()

@@ -1,4 +1,4 @@
-"""Bits that flip, files that are cut, missing, exchanged or none: an error says so, or the answer is right."""
+"""Flipped bits; files that are cut, missing or exchanged: an error says so, or the answer is right."""
 
 import os
 
@@ -87,7 +87,7 @@ def test_files_in_each_others_place_are_noticed(variant, path):
                 (path / second).write_bytes(other)
 
 
-@pytest.mark.parametrize("what", ["link", "directory", "pipe", "nobody"])
+@pytest.mark.parametrize("what", ["link", "directory", "pipe", "dangling link"])
 def test_what_is_no_plain_file_is_neither_followed_nor_waited_for(what, numbers):
     for name in files(numbers):
         if name == "lock":

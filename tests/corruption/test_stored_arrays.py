@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from array_shapes import SHAPES, flatter, longer, shorter, wider
 from damage import KINDS, examine, harm_of, ids_of, refused
 from forging import file_of, forge, load
 from small_indexes import TORTURE
@@ -14,37 +15,6 @@ from pcpq.store.manifest import MANIFEST, read_manifest
 pytestmark = [pytest.mark.kernels, pytest.mark.torture]
 
 # Arrays
-
-
-def longer(array):
-    return np.concatenate([array, array[:1]])
-
-
-def shorter(array):
-    return array[:-1]
-
-
-def empty(array):
-    return array[:0]
-
-
-def deeper(array):
-    return array[None]
-
-
-def flatter(array):
-    return np.concatenate([array.reshape(-1), array.reshape(-1)[:1]])
-
-
-def wider(array):
-    return np.concatenate([array, array[..., :1]], axis=-1)
-
-
-def other_dtype(array):
-    return array.astype(np.float64 if array.dtype != np.float64 else np.int64)
-
-
-SHAPES = [longer, shorter, empty, deeper, flatter, wider, other_dtype]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -153,9 +123,9 @@ def test_a_segment_of_no_rows_is_refused(numbers):
 
     forge(numbers, "second", edit)
     manifest = read_manifest(numbers)
-    loose = file_of(numbers, "second")
+    second = file_of(numbers, "second")
     parts = tuple(
-        replace(part, count=0 if part.segment.file == loose else part.count) for part in manifest.parts
+        replace(part, count=0 if part.segment.file == second else part.count) for part in manifest.parts
     )
     (numbers / MANIFEST).write_bytes(replace(manifest, parts=parts).text())
     assert refused(numbers, ids_of("numbers"))

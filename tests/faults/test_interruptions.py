@@ -48,7 +48,7 @@ class InterruptingOs:
         return call
 
     def interrupts(self, act, monkeypatch):
-        """Whether the exception came out of it; which one."""
+        """Return the exception of this kind that a call raises, or None."""
         with monkeypatch.context() as patch:
             patch_os(patch, self)
             try:
@@ -188,7 +188,7 @@ class Interruption:
         return left or line.startswith("try:")
 
     def strike(self, act):
-        """Whether KeyboardInterrupt came out of it; which one."""
+        """Return the KeyboardInterrupt that a call raises, or None."""
         before = sys.gettrace()
         sys.settrace(self)
         try:

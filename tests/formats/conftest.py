@@ -16,5 +16,5 @@ def vectors():
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    """Some seven rows a batch."""
+    """Read about seven rows per batch."""
     monkeypatch.setattr(vector_file, "BATCH_ELEMENTS", 42)

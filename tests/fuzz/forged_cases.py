@@ -63,7 +63,7 @@ ENTRIES = ("shape", "dtype", "data_offsets")
 
 
 def cases(seed: int, indexes: Indexes) -> Iterator[Case]:
-    """Without end."""
+    """Yield cases without end."""
     names, levels = list(VARIANTS), _core.simd_levels()
     for number in range(seed * 1_000_000, (seed + 1) * 1_000_000):
         generator = np.random.default_rng(number)
@@ -76,8 +76,8 @@ def cases(seed: int, indexes: Indexes) -> Iterator[Case]:
 
 
 def attacks() -> Iterator[Case]:
-    """Floats that the choice of lists and thresholds must bear, with whole groups of eight lists or without."""
-    some = ("plain", "scaled", "loose", "own plain")
+    """Yield cases with extreme floats in arrays that lists and thresholds are chosen by."""
+    some = ("plain", "scaled", "unpacked", "own plain")
     arrays, values = ("centers", "spreads", "offsets"), (np.nan, np.inf, 3e38)
     for coding, n_lists, array, value in product(some, LISTS, arrays, values):
         edit = {"kind": "trained", "array": array, "how": "set", "value": value, "places": None}
@@ -88,7 +88,7 @@ def attacks() -> Iterator[Case]:
 
 
 def draw(generator: np.random.Generator, path: Path) -> Edit:
-    """One edit."""
+    """Return a random edit."""
 
     def pick(values: Any) -> Any:
         return values[int(generator.integers(len(values)))]
@@ -143,13 +143,13 @@ def draw(generator: np.random.Generator, path: Path) -> Edit:
 
 
 def places(generator: np.random.Generator, size: int) -> list[int] | None:
-    """Of a flat array; None: all of it."""
+    """Return places in a flat array; None: all of it."""
     count = int(generator.choice([0, 1, 1, 2, 8, 40]))
     return [int(place) for place in generator.integers(max(size, 1), size=count)] if count else None
 
 
 def keys_in(content: Any, pick: Any) -> list[Any]:
-    """The way to something in JSON."""
+    """Return the path of keys to a value in JSON."""
     keys: list[Any] = []
     while isinstance(content, (dict, list)) and content and (not keys or pick([True, True, False])):
         keys.append(pick(list(content)) if isinstance(content, dict) else pick(range(len(content))))
@@ -215,7 +215,7 @@ def change(arrays: dict[str, Any], edit: Edit) -> None:
 
 
 def reshape(arrays: dict[str, Any], name: str, how: str) -> None:
-    """Another shape, or type."""
+    """Return an array in another shape or type."""
     array = arrays[name]
     if how == "missing":
         del arrays[name]

@@ -32,8 +32,8 @@ FAST = {"max_iterations": 2, "gain": False, "bias": False}  # the sample that de
 CODINGS: dict[str, dict[str, Any]] = {
     "plain": {"quantizer": pcpq.PQ(section_size=2, **FAST)},
     "scaled": {"quantizer": pcpq.QPCPQ(section_size=2, max_iterations=2, gain=True, bias=True)},
-    "loose": {"quantizer": pcpq.PQ(section_size=2, n_centers=20, **FAST)},
-    "loose scales": {"quantizer": pcpq.QPCPQ(section_size=4, n_centers=30, n_scales=20, **FAST)},
+    "unpacked": {"quantizer": pcpq.PQ(section_size=2, n_centers=20, **FAST)},
+    "unpacked scales": {"quantizer": pcpq.QPCPQ(section_size=4, n_centers=30, n_scales=20, **FAST)},
     "exact": {"quantizer": pcpq.PCPQ(section_size=4, max_iterations=2, gain=True, bias=True)},
     "vector": {
         "quantizer": pcpq.QPCPQ(section_size=4, n_centers=20, scales_per="vector", **FAST),
@@ -50,7 +50,7 @@ METRICS = ("dot", "euclidean", "cosine")
 
 
 def variants() -> dict[str, dict[str, Any]]:
-    """Every coding with every number of lists; what is kept, the metric, ids and parts go round beside them."""
+    """Return every coding with every number of lists; precisions, metrics, ids and parts alternate."""
     found = {}
     for (c, coding), (n, n_lists) in product(enumerate(CODINGS), enumerate(LISTS)):
         found[f"{coding}, {n_lists} lists"] = CODINGS[coding] | {
@@ -67,7 +67,7 @@ VARIANTS = variants()
 
 
 class Indexes:
-    """Good indexes, made when they are first wanted, and the one that is tried."""
+    """Good indexes, built on first use, and a copy of one to forge."""
 
     def __init__(self, directory: Path) -> None:
         self.directory, self.tried = directory, directory / f"tried-{os.getpid()}"
@@ -103,7 +103,7 @@ class Indexes:
 
 @contextmanager
 def good_indexes() -> Iterator[Indexes]:
-    """In memory, where that is a directory."""
+    """Yield good indexes in a temporary directory, in memory where the system has one."""
     where = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(prefix="pcpq-fuzz-", dir=where) as directory:
         yield Indexes(Path(directory))

@@ -1,4 +1,4 @@
-"""Everything that reads an index, and what came of a case."""
+"""Calls that read an index, and the outcome of a case."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pcpq.store import serialization as objects
 
 
 def outcome(case: Case, indexes: Indexes) -> str:
-    """In one word if all is well, "answered" or "refused"; otherwise what went wrong."""
+    """Return "answered" or "refused" if all is well; otherwise what went wrong."""
     path = indexes.copy(case["variant"])
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -41,7 +41,7 @@ def outcome(case: Case, indexes: Indexes) -> str:
 
 @contextmanager
 def unchecked() -> Iterator[None]:
-    """Without the ranges of what is trained: native code gets to see values that are refused otherwise."""
+    """Accept trained values of any range: native code then sees values that are refused otherwise."""
 
     def floats(tensors: Any, name: str, shape: Any, *_: float) -> Any:
         array = tensors.shaped(name, "F32", shape)
@@ -57,21 +57,21 @@ def unchecked() -> Iterator[None]:
 
 
 class Watched:
-    """An index whose every answer is looked at."""
+    """An index whose every answer is checked."""
 
     def __init__(self, index: Any, other: Any) -> None:
         self.index, self.other = index, other
         self.ids: dict[bool, set[Any]] = {}  # words, or numbers
 
     def search(self, queries: Any, **options: Any) -> Any:
-        """After a search of another index on this thread, so that nothing can be left of that."""
+        """Search, after a search of another index on this thread: nothing of that one may be left."""
         self.other.search(queries, k=options["k"], probes=8, rerank=60, threads=1)
         found = self.index.search(queries, **options, threads=1)
-        self.look_at(found.ids)
+        self.check_ids(found.ids)
         return found
 
-    def look_at(self, found: Any) -> None:
-        """Only ids that the index has, or none."""
+    def check_ids(self, found: Any) -> None:
+        """Raise AssertionError if ids are not in the index; -1 and None are no ids."""
         found = set(np.asarray(found).reshape(-1).tolist())
         words = any(isinstance(one, str) for one in found)
         if words not in self.ids:
@@ -87,7 +87,7 @@ class Watched:
 
 
 def use(path: Path, other: Any) -> None:
-    """Everything that reads files; after a refusal the next thing is tried, since each checks other parts."""
+    """Call everything that reads files; go on after a refusal, since each call checks other parts."""
     refused = []
 
     def attempt(function: Any) -> Any:
@@ -112,17 +112,17 @@ def use(path: Path, other: Any) -> None:
                 attempt(lambda queries=queries, options=options: watched.search(queries, k=5, **options))
         attempt(lambda: watched.search(QUERIES, k=N + 300, probes=100))
         # On threads that have searched nothing yet.
-        attempt(lambda: watched.look_at(index.search(QUERIES, k=5, probes=2, rerank=10, threads=2).ids))
+        attempt(lambda: watched.check_ids(index.search(QUERIES, k=5, probes=2, rerank=10, threads=2).ids))
         attempt(lambda: watched.search(QUERIES, k=5, filter=some))
         attempt(lambda: watched.search(QUERIES, k=5, exclude=some, probes=2))
-        attempt(lambda: watched.look_at(index.search_range(QUERIES, **bound, threads=1)[2]))
+        attempt(lambda: watched.check_ids(index.search_range(QUERIES, **bound, threads=1)[2]))
         attempt(lambda: index.explain(QUERIES[0], k=5, probes=2))
         for part in index._state.snapshot.parts:
             # As if another thread had changed the queries after they were checked.
             for some_queries in (STRANGE, STRANGE[:3], STRANGE[3:4]):
                 plan = {"k": 5, "probes": 2, "rerank": 10, "allowed": part.everything, "threads": 1}
                 scan = partial(part.segment.search, some_queries, **plan)
-                attempt(lambda scan=scan: watched.look_at(scan()[1]))
+                attempt(lambda scan=scan: watched.check_ids(scan()[1]))
         attempt(lambda: some[5] in index)
         attempt(lambda: index.reconstruct([one for one in some if one in index]))
         attempt(index.stats)

@@ -1,4 +1,4 @@
-"""Embeddings that need no model and mean something: the mean of the bundled vectors of a text's words."""
+"""Embeddings without a model: the mean of the bundled vectors of a text's words."""
 
 from functools import cache
 
@@ -23,7 +23,7 @@ def embed(text):
 
 
 def common_words(count):
-    """So many of the most frequent words that are made of letters."""
+    """Return the most frequent words that consist of letters."""
     return [word for word in word_vectors() if word.isalpha()][:count]
 
 

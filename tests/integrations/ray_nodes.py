@@ -1,4 +1,4 @@
-"""A real cluster of several nodes on this machine, one for all tests of a session, and ways to hurt it."""
+"""A real cluster of several nodes on this machine, one per session, and functions that kill its processes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def workers(found, name: str) -> list[int]:
 
 
 def kill_one(found, name: str, seconds: float = 60.0) -> int:
-    """Kill the first process of such a name that is seen."""
+    """Kill the first process of this name that is found."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         for pid in workers(found, name):
@@ -88,7 +88,7 @@ def kill_one(found, name: str, seconds: float = 60.0) -> int:
 
 
 class Meanwhile(threading.Thread):
-    """Something that is done while the test does something else; what it raises, the test raises."""
+    """A call in a thread, while the test goes on; `end` returns or raises what it did."""
 
     def __init__(self, work):
         super().__init__(daemon=True)

@@ -42,7 +42,7 @@ def part(outcomes, algorithm):
     [("ann_benchmarks", "angular"), ("ann_benchmarks", "euclidean")]
     + [("vibe", distance) for distance in ("cosine", "euclidean", "ip", "normalized")],
 )
-def test_settings_of_a_config_run_and_find_more_the_more_they_look_at(runner, project, distance):
+def test_settings_of_a_config_run_and_find_more_with_more_probes(runner, project, distance):
     found = list(runner.run_hdf5_project(project, distance, ROWS, QUERIES, 10, 1, False, 2))
     probes, targets = part(found, "pcpq"), part(found, "pcpq-target")
     assert len(probes) == 4

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from array_forms import FORMS, SINGLE, Capsule, ElsewhereCapsule, fixed_lists, library
 
 import pcpq
 from pcpq.io import streams
@@ -30,88 +31,6 @@ def vectors():
 @pytest.fixture(scope="module")
 def index(vectors):
     return pcpq.build(vectors, metric="dot", keep="float32")
-
-
-class Capsule:
-    """Nothing but DLPack."""
-
-    def __init__(self, array):
-        self._array = array
-
-    def __dlpack__(self, **options):
-        return self._array.__dlpack__(**options)
-
-    def __dlpack_device__(self):
-        return self._array.__dlpack_device__()
-
-
-class ElsewhereCapsule(Capsule):
-    """Of a device that is not there."""
-
-    def __dlpack_device__(self):
-        return (2, 0)
-
-
-def library(name):
-    return pytest.importorskip(name)
-
-
-def fixed_lists(rows):
-    arrow = library("pyarrow")
-    return arrow.FixedSizeListArray.from_arrays(arrow.array(rows.reshape(-1)), rows.shape[1])
-
-
-def pandas_lists(rows):
-    pandas = library("pandas")
-    kind = pandas.ArrowDtype(fixed_lists(rows).type)
-    return pandas.Series(pandas.array(rows.tolist(), dtype=kind))
-
-
-def polars_columns(rows):
-    polars = library("polars")
-    return polars.DataFrame({f"x{place}": rows[:, place] for place in range(rows.shape[1])})
-
-
-FORMS = {
-    "torch": lambda rows: library("torch").from_numpy(rows.copy()),
-    "torch that learns": lambda rows: library("torch").from_numpy(rows.copy()).requires_grad_(),
-    "torch bfloat16": lambda rows: library("torch").from_numpy(rows.copy()).bfloat16(),
-    "torch float64": lambda rows: library("torch").from_numpy(rows.copy()).double(),
-    "torch in columns": lambda rows: library("torch").from_numpy(rows.T.copy()).T,
-    "DLPack": Capsule,
-    "bfloat16 of ml_dtypes": lambda rows: rows.astype(library("ml_dtypes").bfloat16),
-    "objects": lambda rows: np.fromiter(rows, object, len(rows)),
-    "pandas frame": lambda rows: library("pandas").DataFrame(rows),
-    "pandas frame of two precisions": lambda rows: library("pandas").DataFrame(rows).astype({2: "float64"}),
-    "pandas frame that may lack values": lambda rows: library("pandas").DataFrame(rows).astype("Float32"),
-    "pandas column of arrays": lambda rows: library("pandas").Series(list(rows), index=range(7, 7 + len(rows))),
-    "pandas column of lists": lambda rows: library("pandas").Series(rows.tolist()),
-    "pandas column of Arrow": pandas_lists,
-    "pandas column in a frame": lambda rows: library("pandas").DataFrame(
-        {"n": range(len(rows)), "e": list(rows)}
-    ),
-    "pandas Arrow in a frame": lambda rows: library("pandas").DataFrame({"a": "b", "e": pandas_lists(rows)}),
-    "polars frame": polars_columns,
-    "polars array": lambda rows: library("polars").Series(rows),
-    "polars array in two parts": lambda rows: library("polars").concat(
-        [library("polars").Series(rows[:100]), library("polars").Series(rows[100:])], rechunk=False
-    ),
-    "polars lists": lambda rows: library("polars").Series(rows.tolist()),
-    "polars array in a frame": lambda rows: library("polars").DataFrame(
-        {"n": range(len(rows)), "e": library("polars").Series(rows)}
-    ),
-    "polars lists in a frame": lambda rows: library("polars").DataFrame(
-        {"w": ["a"] * len(rows), "e": rows.tolist()}
-    ),
-    "Arrow lists": fixed_lists,
-    "Arrow lists of any length": lambda rows: library("pyarrow").array(rows.tolist()),
-    "Arrow column in two parts": lambda rows: library("pyarrow").chunked_array(
-        [fixed_lists(rows[:100]), fixed_lists(rows[100:])]
-    ),
-    "Arrow table": lambda rows: library("pyarrow").table({"n": range(len(rows)), "e": fixed_lists(rows)}),
-    "Arrow tensor": lambda rows: library("pyarrow").Tensor.from_numpy(rows),
-    "Arrow tensors": lambda rows: library("pyarrow").FixedShapeTensorArray.from_numpy_ndarray(rows),
-}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -146,16 +65,6 @@ def test_vectors_of_any_library_are_added_tuned_by_and_quantized(form, vectors):
     np.testing.assert_array_equal(quantizer.scores(FORMS[form](vectors[:10]), codes), expected)
 
 
-SINGLE = {
-    "torch": lambda row: library("torch").from_numpy(row.copy()).requires_grad_(),
-    "torch bfloat16": lambda row: library("torch").from_numpy(row.copy()).bfloat16(),
-    "DLPack": Capsule,
-    "pandas": lambda row: library("pandas").Series(row),
-    "polars": lambda row: library("polars").Series(row),
-    "Arrow": lambda row: library("pyarrow").array(row),
-}
-
-
 @pytest.mark.parametrize("form", SINGLE)
 def test_a_single_query_has_a_single_answer(form, vectors, index):
     found = index.search(SINGLE[form](vectors[3]), 5)
@@ -164,7 +73,7 @@ def test_a_single_query_has_a_single_answer(form, vectors, index):
 
 
 @pytest.mark.parametrize("form", ["torch", "torch that learns", "DLPack", "polars array", "Arrow tensor"])
-def test_arrays_are_looked_at_where_they_lie(form, vectors):
+def test_arrays_are_used_without_a_copy(form, vectors):
     rows = vectors.copy()
     given = library("torch").from_numpy(rows) if form == "torch" else FORMS[form](rows)
     held = as_held(given)
@@ -357,7 +266,7 @@ def test_words_may_be_of_any_library(name, vectors):
     assert ours.remove(library(name).Series(words[:10])) == 10
 
 
-def test_nobody_is_imported_to_be_recognised():
+def test_no_library_is_imported_to_recognise_its_arrays():
     program = (
         "import sys, numpy as np, pcpq\n"
         "rows = np.random.default_rng(0).normal(size=(300, 4))\n"

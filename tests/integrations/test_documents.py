@@ -28,7 +28,7 @@ def put(store, texts, metadata=None):
 
 
 def recall(store, queries, k=10):
-    """Of the true nearest words of a store that holds the most frequent ones."""
+    """Return the recall of a store that contains the most frequent words."""
     words = common_words(len(store))
     vectors = np.array([embed(word) for word in words])
     found = 0
@@ -46,7 +46,7 @@ def test_a_store_stays_good_as_it_grows(tmp_path):
         lists.append(store.index.stats()["lists"])
         assert len(store) == stop
         assert recall(store, queries[: 1 + stop // 600], min(10, stop)) >= (1.0 if stop <= 2000 else 0.9)
-    # All are looked at up to 2,000; then lists are learned, and again when there are twice as many.
+    # Up to 2,000 rows, all are searched; then lists are learned, and again at twice as many rows.
     assert lists == [1, 1, 1, 1, 89, 89, 190]
     store.close()
     for use in (lambda: store.rows(["the"]), store.ids_where, lambda: store.find(embed("the"), 1)):
@@ -114,7 +114,7 @@ def test_what_is_wrong_with_documents_is_said():
     assert [row.id for row, _ in store.find(np.ones(2), 5)] == ["a"]
 
 
-def test_a_directory_that_somebody_else_filled_meanwhile_is_left_alone(tmp_path):
+def test_a_directory_that_was_filled_meanwhile_is_not_changed(tmp_path):
     late, early = Documents(tmp_path / "store"), Documents(tmp_path / "store")
     put(early, ["king"])
     with pytest.raises(pcpq.LockedError, match="created by another process"):

@@ -1,4 +1,4 @@
-"""Against the real Faiss: what an index of its holds, pcpq finds."""
+"""Indexes of Faiss, taken over: pcpq finds the same vectors. Needs Faiss."""
 
 from __future__ import annotations
 
@@ -14,14 +14,26 @@ from pcpq.io.streams import Stream
 
 faiss = pytest.importorskip("faiss")
 
+from faiss_indexes import (  # noqa: E402
+    IP,
+    L2,
+    D,
+    GpuIndexFlatL2,
+    N,
+    binary,
+    equal_vectors,
+    made,
+    negative_ids,
+    shared_ids,
+)
+
 from pcpq.integrations import faiss as bridge  # noqa: E402
 from pcpq.integrations.faiss import from_faiss  # noqa: E402
 
 # Its threads wait for each other where tests share the processors.
 faiss.omp_set_num_threads(1)
 
-N, D, K = 1200, 16, 10
-L2, IP = faiss.METRIC_L2, faiss.METRIC_INNER_PRODUCT
+K = 10
 
 
 @pytest.fixture(scope="module")
@@ -36,18 +48,8 @@ def queries():
     return np.random.default_rng(6).normal(size=(25, D)).astype(np.float32)
 
 
-def made(key, vectors, metric=L2, ids=None):
-    index = faiss.index_factory(D, key, metric)
-    index.train(vectors)
-    if ids is None:
-        index.add(vectors)
-    else:
-        index.add_with_ids(vectors, ids)
-    return index
-
-
 def refuse_other_answers(ours, vectors, queries, metric, ids=None):
-    """Everything judged in float32 must be what Faiss's brute force says."""
+    """Assert that a search of all lists, re-ranked in float32, finds what Faiss's brute force finds."""
     flat = faiss.IndexFlat(D, metric)
     flat.add(vectors)
     scores, places = flat.search(queries, K)
@@ -190,32 +192,6 @@ def test_rows_are_made_some_at_a_time(key):
     tracemalloc.stop()
     assert count == len(many)
     assert most < many.nbytes // 2
-
-
-class GpuIndexFlatL2(faiss.IndexFlatL2):
-    """What a GPU's is called."""
-
-
-def shared_ids(vectors):
-    index = faiss.IndexIDMap(faiss.IndexFlatL2(D))
-    index.add_with_ids(vectors, np.arange(N) // 2)
-    return index
-
-
-def negative_ids(vectors):
-    index = faiss.IndexIDMap(faiss.IndexFlatL2(D))
-    index.add_with_ids(vectors, np.arange(N) - 5)
-    return index
-
-
-def binary(vectors):
-    index = faiss.IndexBinaryFlat(64)
-    index.add(np.zeros((3, 8), np.uint8))
-    return index
-
-
-def equal_vectors(vectors):
-    return made("IVF4,FlatDedup", np.repeat(vectors[:300], 4, axis=0))
 
 
 @pytest.mark.parametrize(

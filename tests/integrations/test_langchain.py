@@ -328,7 +328,7 @@ def test_what_cannot_be_a_store_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="is not there"):
         PCPQVectorStore(WordEmbeddings(), tmp_path / "nowhere", mode="r")
     (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "thesis.txt").write_text("dear to somebody")
+    (tmp_path / "other" / "thesis.txt").write_text("must not be lost")
     with pytest.raises(FileExistsError, match=r"it holds thesis\.txt"):
         PCPQVectorStore(WordEmbeddings(), tmp_path / "other")
     with pytest.raises(FileExistsError, match="is not a directory"):

@@ -1,4 +1,4 @@
-"""Candidates of slices make the answers of the whole; what goes over the wire comes out of it."""
+"""Candidates of slices make the answers of the whole index; messages survive encoding."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ pytestmark = pytest.mark.ray
 
 
 def answers_of_the_whole(codes, scores, ids, k, rerank):
-    """By sorting everything, of one query."""
-    judged = np.lexsort((np.arange(len(codes)), -codes))[:rerank]
-    best = judged[np.lexsort((ids[judged], -scores[judged]))][:k]
+    """Return scores and ids of one query, by sorting all rows."""
+    candidates = np.lexsort((np.arange(len(codes)), -codes))[:rerank]
+    best = candidates[np.lexsort((ids[candidates], -scores[candidates]))][:k]
     missing = k - len(best)
     return np.append(scores[best], [-np.inf] * missing), np.append(ids[best], [-1] * missing)
 
 
 def candidates_of_slice(codes, scores, ids, rows, k, rerank):
-    """As a slice finds them: the best by code, in the order of their scores; of too few, some are none."""
+    """Return the candidates of a slice: the best by code, ordered by score; missing ones are empty."""
     n, width = codes.shape[0], min(rerank, codes.shape[1] + 2)
     out = (
         np.full((n, width), NOTHING, np.int32),

@@ -1,4 +1,4 @@
-"""Builds on a real cluster: what they write is what one process writes, whoever dies on the way."""
+"""Builds on a real cluster write what one process writes, also when processes die."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_build_that_fails_leaves_what_was_there(cluster, files, single, vector
     with pytest.raises(KeyboardInterrupt):
         build(str(files / "*.npy"), tmp_path / "new", metric="dot", task_bytes=SMALL_TASKS, progress=stop)
     assert not (tmp_path / "new").exists()
-    assert not ray_nodes.workers(cluster, "encode_rows"), "tasks that nobody waits for are ended"
+    assert not ray_nodes.workers(cluster, "encode_rows"), "abandoned tasks are ended"
     shutil.copytree(single, tmp_path / "old")
     before = content(tmp_path / "old")
     with pytest.raises(ValueError, match="nan"):

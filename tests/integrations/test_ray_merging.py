@@ -1,4 +1,4 @@
-"""Parts of a build on many machines, done in one process: the file is that of a build in one process."""
+"""Tasks of a build on many machines, run in one process, write the file of a build in one process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DIMENSIONS, ROWS = 128, 7000
 CONFIGURATIONS = {
     "default": {"metric": "dot"},
     "codes only": {"metric": "cosine", "keep": None},
-    "distances, loose codes": {
+    "distances, unpacked codes": {
         "metric": "euclidean",
         "quantizer": pcpq.PQ(section_size=8, n_centers=32),
         "keep": "float32",
@@ -48,7 +48,7 @@ def vectors():
 
 @pytest.fixture(scope="module")
 def source(vectors, tmp_path_factory):
-    """Files that end anywhere within batches."""
+    """Files of vectors whose ends are not those of batches."""
     folder = tmp_path_factory.mktemp("vectors")
     for number, rows in enumerate(np.split(vectors, [1000, 1003, 5000])):
         np.save(folder / f"{number}.npy", rows)

@@ -1,4 +1,4 @@
-"""Whom a question goes to."""
+"""The order in which replicas are asked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pcpq.integrations.ray.replicas import Question, Replicas
 pytestmark = pytest.mark.ray
 
 
-def test_questions_go_to_whoever_has_least_to_do():
+def test_questions_go_to_the_replica_with_the_least_load():
     replicas = Replicas("shard", ["a", "b", "c"])
     assert [replicas.order(work)[0] for work in (500, 100, 10)] == [0, 1, 2]
     assert [replicas.order(50)[0] for _ in range(3)] == [2, 2, 1]
@@ -23,7 +23,7 @@ def test_questions_go_to_whoever_has_least_to_do():
     assert replicas.order(1)[0] == 0
 
 
-def test_equals_take_turns():
+def test_replicas_of_equal_load_alternate():
     replicas = Replicas("shard", ["a", "b"])
     asked = []
     for _ in range(4):
@@ -32,14 +32,14 @@ def test_equals_take_turns():
     assert asked == [0, 1, 0, 1]
 
 
-def test_who_failed_lately_is_asked_last():
+def test_a_replica_that_failed_lately_is_asked_last():
     replicas = Replicas("shard", ["a", "b", "c"])
     replicas.failed(0)
     assert replicas.order(1000)[-1] == 0
     assert replicas.order(1000)[-1] == 0
 
 
-def test_a_question_that_nobody_waits_for_is_no_work():
+def test_an_abandoned_question_is_no_load():
     asked = []
     replicas = Replicas("shard", ["a", "b"])
     question = Question(replicas, asked.append, asked.append, work=100)
@@ -51,7 +51,7 @@ def test_a_question_that_nobody_waits_for_is_no_work():
 
 
 def test_a_question_may_be_collected_while_another_one_is_asked():
-    """Python collects garbage whenever it likes, so while the same thread chooses whom to ask."""
+    """Python may collect garbage at any time, also while the same thread chooses a replica."""
     replicas = Replicas("shard", ["a"])
     questions = [Question(replicas, lambda actor: actor, lambda actor: actor)]
 

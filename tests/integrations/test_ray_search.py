@@ -1,4 +1,4 @@
-"""Searches on a real cluster: answers are those of one index, whoever dies and whatever is written."""
+"""Searches on a real cluster: answers are those of one index, also when processes die and during writes."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_answers_are_those_of_one_index(sharded, saved, queries):
         {"k": 10, "probes": 9, "rerank": 40},
         {"k": 60, "probes": 1},  # comes back short, and goes on
         {"filter": some_ids},
-        {"filter": pcpq.Bitmap(some_ids[:100])},  # few: all are judged
+        {"filter": pcpq.Bitmap(some_ids[:100])},  # few: all are re-ranked
         {"exclude": some_ids, "probes": 5},
         {"where": "year BETWEEN 1990 AND 1999"},
         {"filter": some_ids, "exclude": some_ids[::2], "where": "year < 2000", "k": 5},

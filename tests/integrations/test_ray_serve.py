@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import http.client
 import importlib.util
-import json
-import socket
 import sys
 import threading
-import urllib.error
-import urllib.request
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import ray_nodes  # before Ray, for which it sets variables
+from http_service import Service, free_port
 
 import pcpq
 
@@ -36,35 +33,6 @@ N = 3000
 TOKEN = "a token for tests"
 # Some text to be slow on.
 TEXT = "ab" * 2000
-
-
-class Service:
-    """A service, as a client sees it."""
-
-    def __init__(self, address, token=None):
-        self.address, self.token = address, token
-
-    def send(self, path, body, token=None, method="POST"):
-        """The status, and what came back."""
-        headers = {"Content-Type": "application/json"}
-        if token or self.token:
-            headers["Authorization"] = f"Bearer {token or self.token}"
-        request = urllib.request.Request(f"{self.address}{path}", body, headers, method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                return answer.status, answer.read()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read()
-
-    def ask(self, path, question, **options):
-        status, answer = self.send(path, json.dumps(question).encode(), **options)
-        return status, json.loads(answer) if answer[:1] in (b"{", b"[") else answer
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 @pytest.fixture(scope="module")

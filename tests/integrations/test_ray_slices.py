@@ -26,9 +26,9 @@ CONFIGURATIONS = {
     "distances": {"metric": "euclidean", "keep": "float32"},
     "scaled codes": {"metric": "dot", "keep": None},
     "distances by codes": {"metric": "euclidean", "keep": None},
-    "loose codes": {"metric": "dot", "quantizer": pcpq.PQ(section_size=4, n_centers=32), "keep": "float16"},
+    "unpacked codes": {"metric": "dot", "quantizer": pcpq.PQ(section_size=4, n_centers=32), "keep": "float16"},
     "exact scales": {"metric": "dot", "quantizer": pcpq.PCPQ(section_size=4, n_centers=8), "keep": None},
-    "a codebook a list": {"metric": "dot", "codebooks": "per_list", "n_lists": 12},
+    "a codebook per list": {"metric": "dot", "codebooks": "per_list", "n_lists": 12},
     "rotated": {"metric": "dot", "rotation": "random"},
     "lists that share blocks": {"metric": "dot", "n_lists": 600},
 }
@@ -75,7 +75,7 @@ def test_slices_find_what_the_whole_finds(name, stored, clustered_vectors, tmp_p
 
 
 def test_equal_vectors_are_cut_as_the_whole_cuts_them():
-    """Codes that tie at the last candidate: the lower row is judged, wherever it is."""
+    """Codes that tie at the last candidate: the lower row is re-ranked, in whichever slice it is."""
     rows = np.repeat(np.eye(8, dtype=np.float32), 400, axis=0)
     index = pcpq.build(rows, metric="dot", n_lists=24)
     snapshot = index._fitted().snapshot
@@ -96,7 +96,7 @@ def test_slices_have_all_rows_once_and_about_equally_many(clustered_vectors):
 
 
 def test_a_slice_reads_nothing_of_the_lists_of_others(clustered_vectors, tmp_path):
-    """Damage in another shard's lists is none of its business; in its own it is refused."""
+    """Damage in lists of another shard is not noticed; in lists of its own it is refused."""
     pcpq.build(clustered_vectors, metric="dot").save(tmp_path / "index")
     (path,) = (tmp_path / "index").glob("segment-*")
     snapshot = pcpq.open(tmp_path / "index")._fitted().snapshot

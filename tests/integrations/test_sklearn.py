@@ -6,31 +6,10 @@ import sys
 
 import pytest
 from sklearn.utils import estimator_checks
-from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator, parametrize_with_checks
+from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
+from sklearn_estimators import ESTIMATORS, checks_of_other_arrays, pairs_to_check
 
-from pcpq.integrations.sklearn import PCPQNeighborsTransformer, QuantizerTransformer
-from pcpq.quantizers import METHODS
-
-QUANTIZERS = [method() for method in METHODS.values()]
-# With probes given even few samples are searched for in an index.
-ESTIMATORS = [
-    QuantizerTransformer(),
-    *(QuantizerTransformer(quantizer) for quantizer in QUANTIZERS),
-    *(QuantizerTransformer(quantizer, output="codes") for quantizer in QUANTIZERS),
-    PCPQNeighborsTransformer(),
-    PCPQNeighborsTransformer(mode="connectivity"),
-    PCPQNeighborsTransformer(probes=1, n_lists=4),
-]
-# Checks that scikit-learn has for its own transformers and does not run for those of others.
-MORE_CHECKS = [
-    "check_dataframe_column_names_consistency",
-    "check_global_output_transform_pandas",
-    "check_n_features_in_after_fitting",
-    "check_set_output_transform",
-    "check_set_output_transform_pandas",
-    "check_transformer_get_feature_names_out",
-    "check_transformer_get_feature_names_out_pandas",
-]
+from pcpq.integrations.sklearn import PCPQNeighborsTransformer
 
 
 def in_another_python(code, **environment):
@@ -47,14 +26,6 @@ def test_estimators_keep_scikit_learns_contract(estimator, check):
     check(estimator)
 
 
-def pairs_to_check():
-    """All of them; but graphs are sparse, and no data frame holds them: scikit-learn's own neither."""
-    for estimator in ESTIMATORS:
-        for name in MORE_CHECKS:
-            if not (isinstance(estimator, PCPQNeighborsTransformer) and "output_transform_pandas" in name):
-                yield pytest.param(estimator, name, id=f"{estimator}-{name}")
-
-
 @pytest.mark.filterwarnings("ignore:X (does not have|has).*feature names")  # the checks do so on purpose
 @pytest.mark.parametrize(("estimator", "name"), [*pairs_to_check()])
 def test_estimators_pass_what_scikit_learns_own_must(estimator, name):
@@ -63,18 +34,10 @@ def test_estimators_pass_what_scikit_learns_own_must(estimator, name):
     getattr(estimator_checks, name)("estimator", estimator)
 
 
-def checks_of_other_arrays():
-    """Estimators with the check that scikit-learn skips unless SciPy, when imported, is told to take others."""
-    for estimator in ESTIMATORS:
-        for tested, check in estimator_checks_generator(estimator):
-            if "array_api" in check.func.__name__:
-                yield tested, check
-
-
 def test_no_check_is_left_out_for_want_of_a_setting():
     code = (
         f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\n"
-        "from test_sklearn import checks_of_other_arrays\n"
+        "from sklearn_estimators import checks_of_other_arrays\n"
         "for estimator, check in checks_of_other_arrays():\n"
         "    check(estimator)\n"
         "    print(estimator)\n"

@@ -3,7 +3,6 @@
 import errno
 import os
 import shutil
-from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 from faulty_os import FaultyOs, failing
 from patched_os import patch_os
 from small_indexes import QUERIES, VECTORS, answers, files, some_vectors, words
+from watched_os import CountingOs, ReadOnlyOs
 
 import pcpq
 from pcpq.search.recall_curve import RecallCurve
@@ -21,42 +21,8 @@ from pcpq.store import tensors as storage_tensors
 IDS = range(400)
 
 
-class ReadOnlyOs:
-    """`os`, in which nothing that changes a disk succeeds."""
-
-    calls = ("write", "fsync", "replace", "unlink", "mkdir", "rmdir", "link", "ftruncate")
-
-    def __getattr__(self, name):
-        if name in self.calls:
-            return lambda *arguments, **named: failing(errno.EROFS)(None)
-        return getattr(os, name)
-
-    def open(self, path, flags, *mode, **named):
-        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
-            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-        return os.open(path, flags, *mode, **named)
-
-
-class CountingOs:
-    """`os` that counts calls."""
-
-    def __init__(self):
-        self.calls = Counter()
-
-    def __getattr__(self, name):
-        real = getattr(os, name)
-        if not callable(real) or isinstance(real, type):
-            return real
-
-        def call(*arguments, **named):
-            self.calls[name] += 1
-            return real(*arguments, **named)
-
-        return call
-
-
 def identities(directory):
-    """What tells a file that was touched, by name."""
+    """Return what changes when a file is written, by name."""
     found = {path.name: path.stat() for path in directory.iterdir()}
     return {name: (one.st_ino, one.st_mtime_ns, one.st_ctime_ns, one.st_size) for name, one in found.items()}
 
@@ -66,7 +32,7 @@ def generation(path):
 
 
 def counted(monkeypatch, owner, name):
-    """How often a function is called, in a list of one."""
+    """Count the calls of a function; return the count in a list."""
     real, calls = getattr(owner, name), [0]
 
     def call(*arguments, **named):
@@ -311,7 +277,7 @@ def test_a_refresh_with_nothing_new_reads_nothing(saved, monkeypatch):
     calls = CountingOs()
     patch_os(monkeypatch, calls)
     monkeypatch.setattr(storage_manifest.OpenFile, "_close", staticmethod(os.close))
-    reader._maps._looked_at = np.inf  # sizes of files are looked at now and then, whatever is asked
+    reader._maps._looked_at = np.inf  # sizes of files are checked now and then in any case
     for _ in range(5):
         assert not reader.refresh()
     assert (manifests, reads) == ([0], [0])

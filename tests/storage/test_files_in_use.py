@@ -37,7 +37,7 @@ for line in sys.stdin:
 # Locks
 
 
-def test_a_second_writer_is_told_who_the_first_is(saved):
+def test_a_second_writer_is_told_the_process_of_the_first(saved):
     with pcpq.open(saved, mode="a") as writer:
         for second in (lambda: pcpq.open(saved, mode="a"), lambda: writer.save(saved)):
             with pytest.raises(pcpq.LockedError, match=f"process {os.getpid()} on ") as raised:
@@ -85,7 +85,7 @@ def test_a_failed_opening_leaves_no_lock(saved):
     pcpq.open(saved, mode="a").close()
 
 
-def test_a_writer_that_nobody_holds_any_more_has_no_lock(saved):
+def test_a_writer_without_references_has_no_lock(saved):
     index = pcpq.open(saved, mode="a")
     del index
     pcpq.open(saved, mode="a").close()

@@ -25,7 +25,7 @@ def flip_in(path, array, where=0):
 
 
 @pytest.mark.parametrize("array", ["codes", "kept", "units", "ids"])
-def test_a_damaged_array_is_noticed_by_whoever_reads_it_not_by_opening(array, saved):
+def test_a_damaged_array_is_noticed_when_it_is_read_not_by_opening(array, saved):
     flip_in(next(saved.glob("segment-*")), array)
     index = pcpq.open(saved)
     assert len(index) == 300
@@ -82,7 +82,7 @@ def test_a_damaged_segment_is_not_compacted_into_a_sound_one(saved):
         pickle.dumps(pcpq.open(saved))
 
 
-def test_two_threads_may_be_the_first_to_look_at_words(fitted, tmp_path, monkeypatch):
+def test_two_threads_may_be_the_first_to_read_string_ids(fitted, tmp_path, monkeypatch):
     index = copy.copy(fitted)
     index.add(VECTORS, words(range(400)))
     index.save(tmp_path / "index")
