@@ -134,8 +134,8 @@ def test_a_condition_cannot_write_files(index, vectors, tmp_path):
 
 def test_rows_for_which_a_condition_is_null_do_not_match():
     table = pa.table({"a": [1, None, 3, None]})
-    assert matching(table.schema, "a > 0", None, table.select).tolist() == [0, 2]
-    assert matching(table.schema, "a IS NULL", None, table.select).tolist() == [1, 3]
+    assert matching(table.schema, "a > 0", None, table.select).tolist() == [True, False, True, False]
+    assert matching(table.schema, "a IS NULL", None, table.select).tolist() == [False, True, False, True]
 
 
 def test_tables_that_do_not_fit_are_refused(vectors, table):

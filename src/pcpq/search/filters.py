@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
@@ -10,8 +12,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.io.ids import as_string_ids, integer_ids, kind_of
+from pcpq.io.ids import as_string_ids, integer_ids, is_id, kind_of
 from pcpq.segment.segment import Allowed, Mask, Segment
+
+# Memory of conditions that a snapshot remembers.
+MOST_CACHED_BYTES = 1 << 26
 
 
 class FilteredPart(Protocol):
@@ -35,38 +40,106 @@ class FilteredPart(Protocol):
     def mask_of_ids(self, ids: NDArray[Any]) -> Mask:
         """Return the mask of the rows that have one of these ids."""
 
-    def mask_of_rows(self, rows: NDArray[np.intp]) -> Mask:
-        """Return the mask of some rows of the segment."""
+    def mask_of_rows(self, chosen: NDArray[np.bool_]) -> Mask:
+        """Return the mask of the rows of the segment that are chosen."""
 
     def rows_of(self, some: Allowed) -> NDArray[np.bool_] | None:
         """Return (n,) whether each row of the segment is allowed; None if all are."""
 
 
 AnyPart = TypeVar("AnyPart", bound=FilteredPart)
-# Takes the rows of every part to evaluate (None: all); returns the rows of every part for which it holds.
-Condition = Callable[[Sequence[NDArray[np.bool_] | None]], Sequence[NDArray[np.intp]]]
+# Takes the rows of every part to evaluate (None: all); returns for every row of every part whether it holds.
+Condition = Callable[[Sequence[NDArray[np.bool_] | None]], Sequence[NDArray[np.bool_]]]
 
 
 class Bitmap:
-    """A set of ids for `filter`, prepared for repeated use: later searches do not look the ids up again."""
+    """A set of ids for `filter` and `exclude`, prepared for repeated use: ids are looked up once per segment.
+
+    `a & b`, `a | b` and `~a` combine bitmaps. The complement `~a` holds all ids but those of `a`, in whichever
+    index it is used.
+
+    Parameters
+    ----------
+    ids : int or str ids, as an array, a list or a set; or a mask of bool, which holds the id i where mask[i] is
+        true
+    """
 
     def __init__(self, ids: Any) -> None:
+        if isinstance(ids, (set, frozenset)):
+            ids = list(ids)
+        mask = np.asarray(ids) if isinstance(ids, (np.ndarray, list)) else None
+        if mask is not None and mask.dtype == bool and mask.ndim == 1:
+            ids = np.flatnonzero(mask)
         strings = kind_of(ids) == "str"
         self.ids: NDArray[Any] = np.unique(
             np.array(as_string_ids(ids), object) if strings else integer_ids(ids)
         )
+        self.complement = False
         self._masks: WeakKeyDictionary[Segment, Mask] = WeakKeyDictionary()
 
+    @classmethod
+    def of(cls, ids: NDArray[Any], complement: bool) -> Bitmap:
+        """Return the bitmap of sorted, distinct ids, or of all others."""
+        bitmap = cls(ids[:0])
+        bitmap.ids, bitmap.complement = ids, complement
+        return bitmap
+
     def __len__(self) -> int:
+        if self.complement:
+            raise TypeError("the complement of a Bitmap has no length: it depends on the index")
         return len(self.ids)
 
+    def __bool__(self) -> bool:
+        return self.complement or len(self.ids) > 0
 
-def mask_of(bitmap: Bitmap, part: FilteredPart) -> Mask:
-    """Return the mask of the rows of a part that have one of the ids; looked up once per segment."""
-    masks = bitmap._masks
-    if part.segment not in masks:
-        masks[part.segment] = part.mask_of_ids(bitmap.ids)
-    return masks[part.segment]
+    def __contains__(self, some_id: Any) -> bool:
+        place = np.searchsorted(self.ids, some_id) if is_id(some_id, self._kind) else len(self.ids)
+        return bool(place < len(self.ids) and self.ids[place] == some_id) != self.complement
+
+    def __invert__(self) -> Bitmap:
+        return Bitmap.of(self.ids, not self.complement)
+
+    def __and__(self, other: object) -> Bitmap:
+        if not isinstance(other, Bitmap):
+            return NotImplemented
+        kinds = {bitmap._kind for bitmap in (self, other) if len(bitmap.ids)}
+        if len(kinds) > 1:
+            raise ValueError("a Bitmap of int ids cannot be combined with one of str ids")
+        if self.complement and other.complement:
+            return Bitmap.of(np.union1d(self.ids, other.ids) if kinds else self.ids, True)
+        if self.complement:
+            return other & self
+        chosen = np.isin(self.ids, other.ids, invert=other.complement)
+        return Bitmap.of(self.ids[chosen], False)
+
+    def __or__(self, other: object) -> Bitmap:
+        return ~(~self & ~other) if isinstance(other, Bitmap) else NotImplemented
+
+    def __repr__(self) -> str:
+        some = ", ".join(map(repr, self.ids[:3].tolist())) + (", ..." if len(self.ids) > 3 else "")
+        return f"{'~' * self.complement}Bitmap({len(self.ids):,} ids: {some})".replace(" ids: )", " ids)")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickle, without the masks of segments."""
+        return {"ids": self.ids, "complement": self.complement}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _masks=WeakKeyDictionary())
+
+    @property
+    def _kind(self) -> str:
+        return "str" if self.ids.dtype == object else "int"
+
+    def mask(self, part: FilteredPart) -> Mask:
+        """Return the mask of the rows of a part that are in the set; ids are looked up once per segment."""
+        if part.segment not in self._masks:
+            self._masks[part.segment] = part.mask_of_ids(self.ids)
+        mask = self._masks[part.segment]
+        return part.every_row & ~mask if self.complement else mask
+
+    def remember(self, segment: Segment, mask: Mask) -> None:
+        """Set the mask of a segment whose ids were found otherwise."""
+        self._masks[segment] = mask
 
 
 def as_bitmap(ids: Any) -> Bitmap | None:
@@ -83,13 +156,43 @@ def allowed_rows(
     """
     found = []
     for part in parts:
-        some = part.everything if only is None else part.only(mask_of(only, part))
+        some = part.everything if only is None else part.only(only.mask(part))
         if exclude is not None:
             mask = part.every_row if some.mask is None else some.mask
-            left = part.only(mask & ~mask_of(exclude, part))
+            left = part.only(mask & ~exclude.mask(part))
             some = replace(left, share=some.share * left.count / max(some.count, 1))
         found.append(some)
     if condition is None:
         return tuple(found)
     rows = [part.rows_of(some) for part, some in zip(parts, found, strict=True)]
     return tuple(part.only(part.mask_of_rows(held)) for part, held in zip(parts, condition(rows), strict=True))
+
+
+class ConditionCache:
+    """The rows of all parts that SQL conditions allow, by condition; the least recently used one goes first."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[str, tuple[Allowed, ...]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.RLock()  # a signal handler may search while this thread does
+
+    def get(self, where: str) -> tuple[Allowed, ...] | None:
+        """Return the rows that a condition allows; None if they are not known."""
+        with self._lock:
+            if where in self._found:
+                self._found.move_to_end(where)
+            return self._found.get(where)
+
+    def put(self, where: str, allowed: tuple[Allowed, ...]) -> None:
+        """Keep the rows that a condition allows."""
+        with self._lock:
+            if where not in self._found:
+                self._found[where] = allowed
+                self._bytes += size_of(where, allowed)
+            while self._bytes > MOST_CACHED_BYTES:
+                self._bytes -= size_of(*self._found.popitem(last=False))
+
+
+def size_of(where: str, allowed: Sequence[Allowed]) -> int:
+    """Return about how many bytes a condition takes in the cache."""
+    return 1000 + 4 * len(where) + sum(0 if some.mask is None else some.mask.nbytes for some in allowed)

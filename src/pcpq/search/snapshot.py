@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from pcpq.errors import FormatError
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.io.ids import as_string_ids, integer_ids
-from pcpq.search.filters import allowed_rows
+from pcpq.search.filters import ConditionCache, allowed_rows
 from pcpq.search.recall_curve import RecallCurve
 from pcpq.search.request import SearchRequest
 from pcpq.search.result import Result
 from pcpq.search.searchable import PlanCache, ScanTrace, SearchPlan
 from pcpq.search.top_k import best_of
-from pcpq.search.where import WhereLimits, matching
+from pcpq.search.where import WhereLimits, check_condition, matching, without_dictionaries
 from pcpq.segment.attributes import same_rows
 from pcpq.segment.part import Part
 from pcpq.segment.segment import Allowed, Scores, Segment
@@ -63,8 +63,26 @@ class Snapshot:
         if not request.filtered:
             return tuple(part.everything for part in self.parts)
         where, limits = request.where, request.where_limits
-        condition = None if where is None else lambda rows: self.matching(where, rows, limits)
-        return allowed_rows(self.parts, request.filter, request.exclude, condition)
+        if where is None:
+            return allowed_rows(self.parts, request.filter, request.exclude, None)
+        check_condition(where, limits)
+        known, everything = self.conditions.get(where), request.filter is None and request.exclude is None
+        if known is None:
+            found = allowed_rows(
+                self.parts, request.filter, request.exclude, lambda rows: self.matching(where, rows, limits)
+            )
+            if everything:
+                self.conditions.put(where, found)
+            return found
+        if everything:
+            return known
+        some = allowed_rows(self.parts, request.filter, request.exclude, None)
+        return tuple(part.both(*pair) for part, *pair in zip(self.parts, some, known, strict=True))
+
+    @lazy
+    def conditions(self) -> ConditionCache:
+        """The rows for which conditions hold that were evaluated on all rows."""
+        return ConditionCache()
 
     def scan(
         self, queries: Float32Array, plan: SearchPlan, trace: ScanTrace | None = None
@@ -132,8 +150,8 @@ class Snapshot:
 
     def matching(
         self, where: str, rows: Sequence[NDArray[np.bool_] | None], limits: WhereLimits | None = None
-    ) -> list[NDArray[np.intp]]:
-        """Return for every part the rows for which an SQL condition on attributes holds.
+    ) -> list[NDArray[np.bool_]]:
+        """Return for every row of every part whether an SQL condition on attributes holds.
 
         `rows` are the rows of every part to evaluate, None for all. Other rows are not read: errors and run
         time of a condition could reveal their values.
@@ -142,27 +160,35 @@ class Snapshot:
             return []
         segments = [part.segment for part in self.parts]
         tables: list[Any] = [segment.attributes and segment.attributes.table for segment in segments]
-        some = [
-            np.arange(len(segment)) if chosen is None else np.flatnonzero(chosen[segment.by_id])
+        some: list[Any] = [
+            slice(None) if chosen is None else np.flatnonzero(chosen[segment.by_id])
             for segment, chosen in zip(segments, rows, strict=True)
+        ]
+        counts = [
+            len(segment) if chosen is None else len(places)
+            for segment, chosen, places in zip(segments, rows, some, strict=True)
         ]
 
         def rows_of(columns: list[str]) -> Any:
+            if len(segments) == 1 and rows[0] is None and segments[0].attributes is not None:
+                schema = tables[0].schema
+                if schema == without_dictionaries(schema):
+                    return segments[0].attributes.for_conditions(columns)
             found = []
-            for table, places, chosen in zip(tables, some, rows, strict=True):
+            for table, places, chosen, count in zip(tables, some, rows, counts, strict=True):
                 present = [] if table is None else [name for name in columns if name in table.column_names]
                 own = None if table is None or not present else table.select(present)
-                found.append((own if own is None or chosen is None else own.take(places), len(places)))
-            return joined_attributes(found)
+                found.append((own if own is None or chosen is None else own.take(places), count))
+            joined = joined_attributes(found)
+            return joined.cast(without_dictionaries(joined.schema))
 
         schema = joined_attributes([(table and table.slice(0, 0), 0) for table in tables]).schema
         held = matching(schema, where, limits, rows_of)
-        ends = np.cumsum([len(places) for places in some])
-        cuts = np.searchsorted(held, ends)
-        return [
-            segment.by_id[places[here - (end - len(places))]].astype(np.intp)
-            for segment, places, end, here in zip(segments, some, ends, np.split(held, cuts[:-1]), strict=True)
-        ]
+        ends = np.cumsum(counts)
+        found = [np.zeros(len(segment), bool) for segment in segments]
+        for chosen, segment, places, here in zip(found, segments, some, np.split(held, ends[:-1]), strict=True):
+            chosen[segment.by_id[places]] = here
+        return found
 
     def including(self, segment: Segment) -> Snapshot:
         """Return the snapshot with another segment."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeVar
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +39,8 @@ MOST_DEPTH = 1000
 # Bytes per batch. DuckDB's memory limit does not count strings of a vector being computed, which has 2,048 rows
 # or one batch if that is shorter.
 BATCH_BYTES = 1 << 20
-# Longest condition that is first evaluated on no rows, which finds invalid constants but doubles the time.
-MOST_TRIED = 10_000
+# Connections that wait for the next condition: to open a database takes longer than most conditions.
+MOST_IDLE = 4
 # Seconds between checks whether a condition is done or must stop, and to wait for an interrupted one.
 PAUSE, GRACE = 0.05, 1.0
 
@@ -78,19 +79,25 @@ def matching(
     where: str,
     limits: WhereLimits | None,
     rows_of: Callable[[list[str]], pyarrow.Table],
-) -> NDArray[np.int64]:
-    """Return the positions of the rows for which a condition holds, ascending.
+) -> NDArray[np.bool_]:
+    """Return for every row whether a condition holds.
 
-    `rows_of` returns the rows that the condition may read, with only the columns in its argument.
+    `rows_of` returns the rows that the condition may read, with only the columns in its argument and without
+    dictionaries that a caller has made.
     """
-    duckdb, limits = duck(), checked_limits(limits)
-    refuse_text(where, limits)
+    duckdb, limits = duck(), check_condition(where, limits)
     evaluation, known = Evaluation(duckdb, where, limits), without_dictionaries(schema)
     with evaluation:
         columns, expression = evaluation.run(lambda connection: bind(duckdb, connection, where, known))
         table = rows_of(columns)
-        plain = table.cast(without_dictionaries(table.schema))
-        return evaluation.run(lambda connection: evaluate(duckdb, connection, expression, where, plain))
+        return evaluation.run(lambda connection: evaluate(duckdb, connection, expression, where, table))
+
+
+def check_condition(where: Any, limits: Any) -> WhereLimits:
+    """Return the limits of a condition; raise a ValueError for a condition that must not reach the parser."""
+    checked = checked_limits(limits)
+    refuse_text(where, checked)
+    return checked
 
 
 def without_dictionaries(schema: pyarrow.Schema) -> pyarrow.Schema:
@@ -149,8 +156,12 @@ class Evaluation:
     def __enter__(self) -> Evaluation:
         return self
 
-    def __exit__(self, *error: object) -> None:
-        if self._connection is not None and not self._working:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._connection is None or self._working:
+            return
+        if kind is None:
+            idle.put(self._limits, self._connection)
+        else:
             self._connection.close()
 
     def run(self, work: Callable[[Any], Found]) -> Found:
@@ -161,7 +172,7 @@ class Evaluation:
         def act() -> None:
             try:
                 if self._connection is None:
-                    self._connection = connected(self._duckdb, self._limits)
+                    self._connection = idle.take(self._limits) or connected(self._duckdb, self._limits)
                 outcome.append((work(self._connection), None))
             except BaseException as error:  # raised again in the waiting thread
                 outcome.append((None, error))
@@ -207,6 +218,40 @@ class Evaluation:
                     self._connection.interrupt()
 
 
+class IdleConnections:
+    """Connections that evaluated a condition without an error and wait for the next one."""
+
+    def __init__(self) -> None:
+        self._found: deque[tuple[tuple[int, int], Any]] = deque()
+
+    def take(self, limits: WhereLimits) -> Any:
+        """Return a connection with these limits; None if there is none."""
+        for pair in list(self._found):
+            if pair[0] == (limits.memory, limits.threads):
+                with suppress(ValueError):  # another thread was faster
+                    self._found.remove(pair)
+                    return pair[1]
+        return None
+
+    def put(self, limits: WhereLimits, connection: Any) -> None:
+        """Keep a connection, and close the oldest if there are too many."""
+        self._found.append(((limits.memory, limits.threads), connection))
+        while len(self._found) > MOST_IDLE:
+            with suppress(IndexError):  # another thread was faster
+                self._found.popleft()[1].close()
+
+    def after_fork(self) -> None:
+        """Forget connections whose threads a child process does not have."""
+        forgotten.extend(self._found)
+        self._found = deque()
+
+
+idle = IdleConnections()
+forgotten: list[Any] = []  # not closed: closing would wait for threads of the parent process
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=idle.after_fork)
+
+
 def connected(duckdb: Any, limits: WhereLimits) -> Any:
     """Return a connection to an in-memory database without access to files, network or extensions."""
     size = {"memory_limit": f"{limits.memory}B", "threads": str(limits.threads)}
@@ -219,45 +264,48 @@ def connected(duckdb: Any, limits: WhereLimits) -> Any:
 
 
 def bind(duckdb: Any, connection: Any, where: str, schema: pyarrow.Schema) -> tuple[list[str], Any]:
-    """Return the columns that a condition reads, and its expression; raise a ValueError if it is not valid.
-
-    It is evaluated without rows, so DuckDB's error messages cannot quote values of rows.
-    """
-    pa = arrow()
-    try:
+    """Return the columns that a condition reads, and its expression; raise a ValueError if it is not valid."""
+    with refusing(duckdb, where, schema):
         # A parsed expression; the text is never inserted into a statement.
         expression = duckdb.SQLExpression(where)
-        columns = columns_of(connection, where, schema.names)
-        empty = pa.schema([schema.field(name) for name in columns]).empty_table()
-        filtered = connection.from_arrow(empty).filter(expression)
-        if len(where) <= MOST_TRIED:
-            filtered.fetchall()
+        return columns_of(connection, where, schema.names), expression
+
+
+@contextmanager
+def refusing(duckdb: Any, where: str, schema: pyarrow.Schema) -> Iterator[None]:
+    """Raise a ValueError with the text of DuckDB's error, which has read no rows."""
+    try:
+        yield
     except duckdb.OutOfMemoryException:
         raise
     except duckdb.Error as error:
         reason = str(error).splitlines()[0]
         raise refusal(where, f"{reason}; the columns are {listed(schema.names)}") from error
-    return columns, expression
 
 
 def evaluate(
     duckdb: Any, connection: Any, expression: Any, where: str, table: pyarrow.Table
-) -> NDArray[np.int64]:
-    """Return the positions of the rows for which a condition holds.
+) -> NDArray[np.bool_]:
+    """Return for every row whether a condition holds.
 
-    The text of DuckDB's errors is not passed on, because it quotes values of rows.
+    The text of an error is passed on only if the condition fails without rows too: it quotes values of rows.
     """
-    # A column name that no condition or table can contain.
-    pa, row = arrow(), f"row {uuid4().hex}"
-    numbered = table.append_column(row, pa.array(np.arange(len(table))))
     try:
-        found = connection.from_arrow(in_batches(numbered)).filter(expression)
-        return np.sort(np.asarray(found.select(duckdb.ColumnExpression(row)).fetchnumpy()[row], np.int64))
+        return held(duckdb, connection, expression, table)
     except duckdb.OutOfMemoryException:
         raise
     except Exception as error:
         problem = type(error).__name__
+    with refusing(duckdb, where, table.schema):
+        held(duckdb, connection, expression, table.schema.empty_table())
     raise refusal(where, f"the condition failed on a row ({problem})")
+
+
+def held(duckdb: Any, connection: Any, expression: Any, table: pyarrow.Table) -> NDArray[np.bool_]:
+    """Return whether the expression is true for each row of a table; it is not for NULL."""
+    holds = expression.cast(duckdb.sqltype("BOOLEAN")).alias("holds")
+    found = connection.from_arrow(in_batches(table)).project(holds).fetchnumpy()["holds"]
+    return np.ma.filled(found, False)
 
 
 def in_batches(table: pyarrow.Table) -> pyarrow.Table:

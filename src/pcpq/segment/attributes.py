@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 NEEDED = "attributes need pyarrow and duckdb: pip install 'pcpq[attributes]'"
 # Key in the bytes of a schema that makes a column an extension type, for which readers may run code.
 EXTENSION = b"ARROW:extension"
+# Strings become a dictionary for conditions if there are so many rows per value, at first among a few rows.
+ROWS_PER_VALUE = 16
+ROWS_COUNTED = 4096
 # Largest nesting depth of types: Arrow files allow 64 levels, and a list takes two of them.
 MOST_DEPTH = 20
 
@@ -22,6 +25,8 @@ class Attributes:
 
     def __init__(self, read: Callable[[], pyarrow.Table]) -> None:
         self._read, self._table = read, None
+        self._read_once: set[str] = set()  # columns that one condition has read
+        self._coded: dict[str, pyarrow.ChunkedArray] = {}
 
     @classmethod
     def of(cls, table: pyarrow.Table) -> Attributes:
@@ -34,8 +39,7 @@ class Attributes:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore attributes from a pickled table."""
-        self._table = table = state["table"]
-        self._read = lambda: table
+        vars(self).update(vars(Attributes.of(state["table"])))
 
     @property
     def table(self) -> pyarrow.Table:
@@ -44,10 +48,39 @@ class Attributes:
             self._table = self._read()
         return self._table
 
+    def for_conditions(self, columns: list[str]) -> pyarrow.Table:
+        """Return some columns for a condition on all rows: strings with few values as dictionaries.
+
+        DuckDB compares the values of a dictionary once instead of row by row. A column is encoded when a second
+        condition reads it.
+        """
+        table = self.table.select(columns)
+        for place, name in enumerate(columns):
+            if name in self._read_once and name not in self._coded:
+                self._coded[name] = with_few_values_coded(table[name])
+            self._read_once.add(name)
+            if name in self._coded:
+                table = table.set_column(place, name, self._coded[name])
+        return table
+
     @property
     def nbytes(self) -> int:
         """Bytes of all columns."""
         return int(self.table.nbytes)
+
+
+def with_few_values_coded(column: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
+    """Return a column of strings with few values as dictionary codes, any other column as it is."""
+    pa = arrow()
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    some = column.slice(0, ROWS_COUNTED)
+    if len(some.unique()) > len(some) // ROWS_PER_VALUE:
+        return column
+    coded = column.combine_chunks().dictionary_encode()
+    if len(coded.dictionary) > len(column) // ROWS_PER_VALUE:
+        return column
+    return pa.chunked_array([coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded])
 
 
 def arrow() -> Any:

@@ -71,14 +71,17 @@ class Part:
         both = mask if self.live is None else mask & self.live
         return Allowed(int(np.unpackbits(both.view(np.uint8)).sum()), both, 0.0)
 
+    def both(self, one: Allowed, other: Allowed) -> Allowed:
+        """Return the rows that are in both."""
+        masks = [some.mask for some in (one, other) if some.mask is not None]
+        return self.only(np.bitwise_and.reduce(masks)) if masks else one
+
     def mask_of_ids(self, ids: NDArray[Any]) -> Mask:
         """Return the mask of the rows that have one of these ids."""
         return self.segment.blocks.mask(self.segment.rows_with(ids))
 
-    def mask_of_rows(self, rows: NDArray[np.intp]) -> Mask:
-        """Return the mask of some rows."""
-        chosen = np.zeros(len(self.segment), bool)
-        chosen[rows] = True
+    def mask_of_rows(self, chosen: NDArray[np.bool_]) -> Mask:
+        """Return the mask of the rows that are chosen."""
         return self.segment.blocks.mask(chosen)
 
     def rows_of(self, some: Allowed) -> NDArray[np.bool_] | None:

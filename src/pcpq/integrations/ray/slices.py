@@ -166,12 +166,9 @@ class SlicedPart:
         """Mask of all rows, including tombstones."""
         return self.segment.every_row
 
-    def mask_of_rows(self, rows: NDArray[np.intp]) -> Mask:
-        """Return the mask of those rows of the whole segment that are in the slice."""
-        chosen = np.zeros(len(self), bool)
-        here = rows[(rows >= self.first) & (rows < self.first + len(self))]
-        chosen[here - self.first] = True
-        return self.segment.blocks.mask(chosen)
+    def mask_of_rows(self, chosen: NDArray[np.bool_]) -> Mask:
+        """Return the mask of the rows of the slice that are chosen in the whole segment."""
+        return self.segment.blocks.mask(chosen[self.first : self.first + len(self)])
 
     def rows_of(self, some: Allowed) -> NDArray[np.bool_]:
         """Return an (n,) mask of the whole segment that is True for these rows of the slice."""
@@ -183,7 +180,7 @@ class SlicedPart:
     def mask_of_ids(self, ids: NDArray[Any]) -> Mask:
         """Return the mask of the rows that have one of these ids."""
         if self._whole.names is not None:
-            return self.mask_of_rows(np.flatnonzero(self._whole.rows_with(ids)))
+            return self.mask_of_rows(self._whole.rows_with(ids))
         if self.segment.guard is not None:
             self.segment.guard.ids()
         refuse_string_filter(ids)

@@ -10,43 +10,14 @@ import time
 import numpy as np
 import pyarrow as pa
 import pytest
+from conditions import N, held
 
 import pcpq
 from pcpq.search.condition import BY_PATH, FUNCTIONS, JOINING
 from pcpq.search.where import WhereLimits, matching
 
-N = 3000
 # Whatever a condition makes DuckDB say, this must not be in it.
 SECRET = "xyzzy"
-
-
-@pytest.fixture(scope="module")
-def vectors():
-    return np.random.default_rng(5).normal(size=(N, 8)).astype(np.float32)
-
-
-@pytest.fixture(scope="module")
-def table():
-    numbers = np.arange(N)
-    return pa.table(
-        {
-            "lang": np.where(numbers % 3 == 0, "en", "de"),
-            "year": 2000 + numbers % 25,
-            "tags": [[str(i), str(i % 7)] for i in range(N)],
-            "place": [{"town": f"t{i}"} for i in range(N)],
-            "meta": [f'{{"a": {i}, "b": ["x"]}}' for i in range(N)],
-            "day": pa.array([f"20{10 + i % 20}-03-04" for i in range(N)]).cast(pa.date32()),
-        }
-    )
-
-
-@pytest.fixture(scope="module")
-def index(vectors, table):
-    return pcpq.build(vectors, metric="dot", n_lists=20, attributes=table)
-
-
-def held(table, where, **limits):
-    return matching(table.schema, where, WhereLimits(**limits), table.select).tolist()
 
 
 @pytest.mark.parametrize(
@@ -338,7 +309,7 @@ from pcpq.search.where import matching
 table = pa.table({"x": ["a" * 20_000] * 3000})
 matching(table.schema, "length(x) = 1", None, table.select)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-assert len(matching(table.schema, "length(" + "||".join("x" * 9) + ") > 3", None, table.select)) == 3000
+assert matching(table.schema, "length(" + "||".join("x" * 9) + ") > 3", None, table.select).all()
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
 """
     found = subprocess.run(
@@ -484,4 +455,4 @@ print(matching(table.schema, "hour(t) = 12", None, table.select).tolist())
             [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120,
             env=os.environ | {"TZ": zone},
         )  # fmt: skip
-        assert found.stdout == "[1]\n"
+        assert found.stdout == "[False, True]\n"
