@@ -189,7 +189,7 @@ def test_a_merge_that_fails_lets_the_next_one_begin(monkeypatch, caplog):
     index.add(VECTORS[10:20])
     index.add(VECTORS[20:30])  # which is there, whatever comes of the merge
     assert failed == [3]
-    assert "could not be made one" in caplog.text
+    assert "could not be merged" in caplog.text
     holds(index, dict(enumerate(VECTORS[:30])))
     monkeypatch.setattr(pcpq.store.state, "merge", real)
     index.add(VECTORS[30:40])
