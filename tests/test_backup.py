@@ -201,5 +201,5 @@ def test_a_backup_that_was_interrupted_at_its_end_says_that_it_is_there(saved, t
     monkeypatch.setattr(storage_backup, "replace_file", replace_and_stop)
     with pytest.raises(KeyboardInterrupt) as raised:
         opened.backup(tmp_path / "backup")
-    assert raised.value.__notes__ == [f"the backup {tmp_path / 'backup'} is there"]
+    assert raised.value.__notes__ == [f"the backup {tmp_path / 'backup'} is complete"]
     pcpq.open(tmp_path / "backup").verify()

@@ -240,7 +240,7 @@ def test_ids_that_are_there_twice_are_refused_when_they_are_looked_up(kind, tmp_
     opened = pcpq.open(tmp_path / "index")
     missing = "w99" if kind == "str" else 99
     for use in (lambda: missing in opened, opened.verify, lambda: opened.search(QUERIES, filter=[missing])):
-        with pytest.raises(pcpq.FormatError, match=r"segment-.*is there twice"):
+        with pytest.raises(pcpq.FormatError, match=r"segment-.*occurs twice"):
             use()
 
 
@@ -261,7 +261,7 @@ def test_an_id_in_two_segments_is_refused_when_they_are_made_one(tmp_path):
     forge(tmp_path / "index", "second", lambda arrays: arrays["ids"].__setitem__(0, 7))
     with (
         pcpq.open(tmp_path / "index", mode="a") as opened,
-        pytest.raises(pcpq.FormatError, match=r"segment-.*id 7 is there twice"),
+        pytest.raises(pcpq.FormatError, match=r"segment-.*id 7 occurs twice"),
     ):
         opened.compact()
 
@@ -276,7 +276,7 @@ def test_ends_of_words_that_wrap_are_refused(tmp_path):
         "first",
         lambda arrays: arrays["text_ends"].__setitem__(slice(1, 4), [(1 << 63) - 1, -(1 << 63), -1]),
     )
-    with pytest.raises(pcpq.FormatError, match="words do not follow each other"):
+    with pytest.raises(pcpq.FormatError, match="string ids do not follow each other"):
         _ = "w07" in pcpq.open(tmp_path / "index")
 
 

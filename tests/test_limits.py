@@ -187,7 +187,7 @@ def test_a_manifest_that_could_not_be_read_again_takes_the_place_of_none(tmp_pat
 
 def test_a_header_that_could_not_be_read_again_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(tensors, "MOST_TEXT", 100)
-    with pytest.raises(ValueError, match="cannot be stored: a header of"):
+    with pytest.raises(ValueError, match="cannot be stored: a header has"):
         build().save(tmp_path / "index")
     assert not (tmp_path / "index").exists()
 

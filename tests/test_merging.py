@@ -11,7 +11,7 @@ import pcpq
 import pcpq.segment.segment
 import pcpq.store.state
 from pcpq.segment.part import Part
-from pcpq.store.state import ALIKE, REMOVED, SIMILAR, worth_merging
+from pcpq.store.state import LEAST_MERGED, REMOVED, SIMILAR, worth_merging
 
 
 def wait_for_merges(state):
@@ -62,7 +62,7 @@ def part_of(count, removed=0):
         ([], []),
         ([100], []),
         ([100, 100], []),
-        ([100] * ALIKE, [100] * ALIKE),
+        ([100] * LEAST_MERGED, [100] * LEAST_MERGED),
         ([10, 10, 10, 1000], [10, 10, 10]),
         ([1000, 10, 10, 10], [10, 10, 10]),
         ([1, 1, 1000], []),
@@ -189,7 +189,7 @@ def test_a_merge_that_fails_lets_the_next_one_begin(monkeypatch, caplog):
     index.add(VECTORS[10:20])
     index.add(VECTORS[20:30])  # which is there, whatever comes of the merge
     assert failed == [3]
-    assert "could not be made one" in caplog.text
+    assert "could not be merged" in caplog.text
     holds(index, dict(enumerate(VECTORS[:30])))
     monkeypatch.setattr(pcpq.store.state, "merge", real)
     index.add(VECTORS[30:40])

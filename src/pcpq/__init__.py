@@ -42,7 +42,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What needs another library, imported when it is wanted."""
+    """Import `from_faiss`, which needs Faiss, at first use."""
     if name == "from_faiss":
         return importlib.import_module("pcpq.integrations.faiss").from_faiss
     raise AttributeError(f"module 'pcpq' has no attribute {name!r}")

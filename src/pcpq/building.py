@@ -1,4 +1,4 @@
-"""Where an index comes from: vectors, or a directory."""
+"""Functions that build an index from vectors, or open a stored one."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from pcpq import _core
-from pcpq.config import IndexConfig
+from pcpq.config import DEFAULT_KEEP, IndexConfig
 from pcpq.index import Index, index_of, opened_index, state_of
 from pcpq.io.arrays import as_vectors
 from pcpq.io.streams import Stream
+from pcpq.quantizers import Quantizer
 from pcpq.search.recall_curve import FEW
 from pcpq.store.changes import Progress
 from pcpq.store.state import State
@@ -35,7 +36,12 @@ def build(
     bytes_per_vector: float | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
-    **parameters: Any,
+    quantizer: Quantizer | None = None,
+    n_lists: int | None = None,
+    rotation: str | None = None,
+    codebooks: str = "shared",
+    keep: str | None = DEFAULT_KEEP,
+    seed: int = 0,
 ) -> Index:
     """Build an index in memory: train on a sample of the vectors, add all of them, and measure recall.
 
@@ -69,7 +75,18 @@ def build(
     index : a fitted pcpq.Index with all vectors. It is in memory; `save` writes it to a directory
     """
     stream = Stream(vectors)
-    index, asked = learn(stream, metric, queries, bytes_per_vector, threads, parameters)
+    config = config_for(
+        stream,
+        bytes_per_vector,
+        metric=metric,
+        quantizer=quantizer,
+        n_lists=n_lists,
+        rotation=rotation,
+        codebooks=codebooks,
+        keep=keep,
+        seed=seed,
+    )
+    index, asked = learn(stream, config, queries, threads)
     state = state_of(index)
     exact = ExactAnswers(state.snapshot.trained, asked) if len(asked) else None
     observe = None if exact is None else exact.observe_rows
@@ -83,27 +100,43 @@ def build(
     return index
 
 
-def learn(
+def config_for(
     stream: Stream,
-    metric: str,
-    queries: Any,
     bytes_per_vector: float | None,
-    threads: int | None,
-    parameters: dict[str, Any],
-) -> tuple[Index, TuningQueries]:
-    """An index fitted on a sample of vectors that are yet to be added, and what to measure it by then."""
+    *,
+    metric: str,
+    quantizer: Quantizer | None,
+    n_lists: int | None,
+    rotation: str | None,
+    codebooks: str,
+    keep: str | None,
+    seed: int,
+) -> IndexConfig:
+    """Return the settings of an index to build; a memory budget determines quantizer and `keep`."""
+    chosen = None
     if bytes_per_vector is not None:
-        for name in ("quantizer", "keep"):
-            if name in parameters:
+        for name, given in (("quantizer", quantizer is not None), ("keep", keep is not DEFAULT_KEEP)):
+            if given:
                 raise ValueError(f"bytes_per_vector is {bytes_per_vector}, and {name} is given too")
         design, chosen = design_for(bytes_per_vector, stream.dimensions, stream.length)
-        parameters = parameters | {
-            "quantizer": design.quantizer(stream.dimensions),
-            "keep": design.keep,
-            "chosen": chosen,
-        }
+        quantizer, keep = design.quantizer(stream.dimensions), design.keep
         logger.info("chosen: %s", chosen)
-    config = IndexConfig(metric=metric, **parameters)
+    return IndexConfig(
+        metric=metric,
+        quantizer=quantizer,
+        n_lists=n_lists,
+        rotation=rotation,
+        codebooks=codebooks,
+        keep=str(keep) if keep is DEFAULT_KEEP else keep,
+        seed=seed,
+        chosen=chosen,
+    )
+
+
+def learn(
+    stream: Stream, config: IndexConfig, queries: Any, threads: int | None
+) -> tuple[Index, TuningQueries]:
+    """Fit an index on a sample of vectors that are added later; return it and the queries to measure it by."""
     if queries is not None:
         queries = as_vectors(queries, "queries")
         if queries.shape[1] != stream.dimensions:

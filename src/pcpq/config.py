@@ -1,7 +1,8 @@
-"""What an index is: the one list of its settings."""
+"""The settings of an index."""
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -16,18 +17,25 @@ MOST_LISTS = 1 << 24
 LARGEST_SEED = (1 << 63) - 1
 
 
+class _Default(str):
+    """A default value that differs, by identity, from an equal value that the caller gives."""
+
+
+DEFAULT_KEEP = _Default("int16")
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class IndexConfig:
-    """The settings of an index: checked when it is made, stored in the manifest, compared by value.
+    """The settings of an index: immutable, checked, stored in the manifest, compared by value.
 
     Parameters
     ----------
     metric : "dot", "cosine" or "euclidean"
-    quantizer : quantizer of the residuals; None: chosen by `keep`
+    quantizer : quantizer of the residuals, of which an unfitted copy is kept; None: chosen by `keep`
     n_lists : number of inverted lists; None: twice the square root of the number of vectors
     rotation : rotation before vectors are cut into sections: None, "random" or "learned"
     codebooks : one quantizer, "shared" by all lists, or one for each list, "per_list"
-    keep : precision of the vectors kept for re-ranking: None, "int8", "int16", "float16" or "float32"
+    keep : precision of the vectors kept for reranking: None, "int8", "int16", "float16" or "float32"
     seed : seed of every random choice
     chosen : why `build` chose the quantizer and `keep` for a number of bytes per vector
     """
@@ -52,6 +60,8 @@ class IndexConfig:
             raise ValueError(f"chosen is {self.chosen!r}; expected a str or None")
         if self.quantizer is not None:
             refuse_subclass(self.quantizer)
+            parameters = deepcopy(self.quantizer.get_params())
+            object.__setattr__(self, "quantizer", type(self.quantizer)(**parameters))
         object.__setattr__(self, "seed", whole_number("seed", self.seed, 0, LARGEST_SEED))
 
     def __eq__(self, other: object) -> bool:
@@ -61,16 +71,18 @@ class IndexConfig:
         return hash(repr(self.to_json()))
 
     def to_json(self) -> dict[str, Any]:
-        """The settings as JSON values."""
+        """Return the settings as JSON values."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         quantizer = None if self.quantizer is None else quantizer_to_json(self.quantizer)
         return found | {"quantizer": quantizer}
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> IndexConfig:
-        """The config that `to_json` wrote; a ValueError where it cannot be one."""
+        """Return the config that `to_json` wrote; raise a ValueError if it is not valid."""
         unknown = set(found) - {field.name for field in fields(cls)}
         if unknown or "metric" not in found:
-            raise ValueError(f"settings have {sorted(found)}")
+            raise ValueError(
+                f"settings are {sorted(found)}; expected {sorted(field.name for field in fields(cls))}"
+            )
         quantizer = found.get("quantizer")
         return cls(**found | {"quantizer": None if quantizer is None else quantizer_from_json(quantizer)})

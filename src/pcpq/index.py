@@ -87,7 +87,7 @@ class Index:
 
     @classmethod
     def from_config(cls, config: IndexConfig) -> Index:
-        """An index with these settings, not fitted."""
+        """Return an unfitted index with these settings."""
         index = cls.__new__(cls)
         index._begin(config)
         return index
@@ -96,8 +96,8 @@ class Index:
         self._config = config
         self._state: State | None = None
         self._store: Store | None = None
-        self._maps: Maps | None = None  # of the store, or of that of the index that this one is a copy of
-        self._committed: tuple[Manifest, Snapshot] | None = None  # the snapshot keeps its files
+        self._maps: Maps | None = None  # mapped files; a copy of an index shares them
+        self._committed: tuple[Manifest, Snapshot] | None = None  # the snapshot keeps its files mapped
 
     @property
     def config(self) -> IndexConfig:
@@ -131,7 +131,7 @@ class Index:
 
     @property
     def keep(self) -> str | None:
-        """The precision of the vectors kept for re-ranking; None: none are kept."""
+        """The precision of the vectors kept for reranking; None: none are kept."""
         return self._config.keep
 
     @property
@@ -276,7 +276,7 @@ class Index:
         return state.set_recall_curve(curve, snapshot.trained)
 
     def _measured(self, request: SearchRequest) -> State:
-        """The state, with recall measured if this is the first request for a recall."""
+        """Return the state; recall is measured first if the request needs it and it is unknown."""
         state = self._fitted()
         if request.target_recall is not None:
             check_target(request.target_recall, request.probes)
@@ -290,7 +290,7 @@ class Index:
         """Write the index to a directory. An index that is there already is replaced atomically."""
         state = self._fitted()
         store = Store.create(Path(path).absolute())
-        with store.telling_what_is_there():
+        with store.noting_commits():
             try:
                 store.commit(lambda: state.contents, self._config)
                 store.tidy()
@@ -306,14 +306,14 @@ class Index:
         NotDurableError or its notes say otherwise.
         """
         store = self._writable_store()
-        with store.telling_what_is_there():
+        with store.noting_commits():
             state, known = self._fitted(), self._committed
             self._remember(state, *state.commit(store, self._config, None if known is None else known[0]))
             del known
-            store.tidy()  # now that what was committed before is not held any more
+            store.tidy()  # after the files of the previous commit are released
 
     def _remember(self, state: State, manifest: Manifest, snapshot: Snapshot) -> None:
-        """What was committed last, unless another thread has committed more or closed the index meanwhile."""
+        """Store the last commit, unless another thread has made a newer one or closed the index meanwhile."""
         with state.writing:
             last = self._committed
             if self._state is state and (last is None or last[0].generation < manifest.generation):
@@ -348,10 +348,12 @@ class Index:
                 manifest, snapshot = store.load()
                 number, found = store.loads, True
             with state.writing:
-                if self._state is state and store.shown < number:  # neither closed nor newer by another thread
+                if (
+                    self._state is state and store.shown < number
+                ):  # neither closed nor refreshed by another thread
                     store.shown = number
-                    self._show(store, manifest, snapshot)
-            if store.loads == number:  # nor did a signal handler load a newer one in between
+                    self._replace(store, manifest, snapshot)
+            if store.loads == number:  # no signal handler has loaded a newer commit in between
                 return True
 
     def verify(self) -> None:
@@ -423,19 +425,18 @@ class Index:
             if found is not None:
                 return found if kind == "int" else Result(found.scores, as_given(kind, snapshot, found.ids))
         request = SearchRequest(
-            k,
-            target_recall,
-            probes,
-            rerank,
-            as_bitmap(filter),
-            as_bitmap(exclude),
-            where,
-            where_limits,
-            threads,
+            k=k,
+            target_recall=target_recall,
+            probes=probes,
+            rerank=rerank,
+            filter=as_bitmap(filter),
+            exclude=as_bitmap(exclude),
+            where=where,
+            where_limits=where_limits,
+            threads=threads,
         )
-        snapshot, kind, _ = self._measured(
-            request
-        ).contents  # once: a refresh may replace it by one with ids of another kind
+        # Read once, because a refresh may replace the contents by those with ids of another kind.
+        snapshot, kind, _ = self._measured(request).contents
         found = search(snapshot, queries, request)
         return Result(found.scores, as_given(kind, snapshot, found.ids))
 
@@ -502,7 +503,7 @@ class Index:
                 raise ValueError(f"explain has no option {name!r}")
         for name in ("filter", "exclude"):
             options[name] = as_bitmap(options.get(name))
-        request = SearchRequest(k, **options)
+        request = SearchRequest(k=k, **options)
         return explain(self._measured(request).snapshot, query, request)
 
     def reconstruct(self, ids: Any) -> Float32Array:
@@ -532,12 +533,12 @@ class Index:
         return f"Index(metric={self.metric!r}, keep={self.keep!r}, vectors={len(self)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickles and copies, which then go their own ways."""
+        """Return the state for pickles and copies, which are independent of the store."""
         own = {"_state": copy(self._state), "_store": None, "_maps": None, "_committed": None}
         return vars(self) | own
 
     def __copy__(self) -> Index:
-        """Shares what is mapped."""
+        """Return an independent index in memory that shares the mapped files."""
         new = type(self).__new__(type(self))
         vars(new).update(self.__getstate__() | {"_maps": self._maps})
         return new
@@ -574,8 +575,8 @@ class Index:
             raise ValueError("this index is in memory only: save it, or open one with mode='a'")
         return self._store
 
-    def _show(self, store: Store, manifest: Manifest, snapshot: Snapshot) -> None:
-        """What a store holds, which may be another index than before."""
+    def _replace(self, store: Store, manifest: Manifest, snapshot: Snapshot) -> None:
+        """Replace settings and contents by those of a stored generation, which may be another index."""
         self._config, self._store, self._maps = manifest.config, store, store.maps
         state = self._state or State(snapshot.trained)
         state.replace(snapshot, manifest.kind, manifest.next_id)
@@ -583,27 +584,27 @@ class Index:
 
 
 def index_of(config: IndexConfig, state: State) -> Index:
-    """A fitted index."""
+    """Return a fitted index with a given state."""
     index = Index.from_config(config)
     index._state = state
     return index
 
 
 def opened_index(store: Store) -> Index:
-    """The newest generation of a store."""
+    """Open the newest generation of a store as an index."""
     manifest, snapshot = store.load()
     index = Index.from_config(manifest.config)
-    index._show(store, manifest, snapshot)
+    index._replace(store, manifest, snapshot)
     return index
 
 
 def state_of(index: Index) -> State:
-    """The state of a fitted index, for commands and integrations."""
+    """Return the state of a fitted index, for commands and integrations."""
     return index._fitted()
 
 
 def generation_of(index: Index) -> int:
-    """The generation on disk that a stored index goes on from."""
+    """Return the number of the generation that a stored index was opened from or committed last."""
     committed = index._committed
     if committed is None:
         raise ValueError("this index is in memory only: it has no generation")
@@ -611,5 +612,5 @@ def generation_of(index: Index) -> int:
 
 
 def as_given(kind: str | None, snapshot: Snapshot, ids: Ids) -> NDArray[Any]:
-    """Numbers that a search found, or their words; `kind` is that of an index without vectors."""
+    """Return the ids of a search in the user's form; `kind` decides if the snapshot has no vectors."""
     return snapshot.strings(ids) if (snapshot.has_string_ids if snapshot.parts else kind == "str") else ids

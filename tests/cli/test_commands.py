@@ -63,7 +63,7 @@ def test_start_up_is_quick_in_what_it_imports():
         (["search"], "INDEX"),
         (["info", "a", "--colour"], "--colour"),
         (["search", "a", "b", "-k", "many"], "many"),
-        (["info", "nothing.pcpq"], "nothing.pcpq is not there"),
+        (["info", "nothing.pcpq"], "nothing.pcpq does not exist"),
         (["build", "nothing.npy", "new.pcpq", "--metric", "dot"], "nothing.npy: No such file"),
         (["build", "nothing.xyz", "new.pcpq", "--metric", "dot"], "nothing.xyz"),
         (["search", "nothing.pcpq"], "give FILE or --word"),

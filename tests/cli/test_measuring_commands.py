@@ -120,7 +120,7 @@ def test_a_backup_is_an_index(stored, tmp_path, run, found):
 
 
 def test_verify_of_nothing_is_an_error(tmp_path, built, run):
-    one_line(run("verify", tmp_path / "nothing"), "is not there")
+    one_line(run("verify", tmp_path / "nothing"), "does not exist")
     one_line(run("verify", built / "rows.npy"), "is not a directory")
 
 

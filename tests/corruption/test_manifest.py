@@ -44,7 +44,7 @@ def test_a_manifest_names_only_files_of_its_own(name, where, numbers):
     (numbers.parent / f"segment-{HEX}.safetensors").write_bytes(b"elsewhere")
     name = name.replace("segment", where) if isinstance(name, str) else name
     forge_manifest(numbers, in_entry(where, file=name))
-    with pytest.raises(pcpq.FormatError, match=r"is no name of a \w+ file"):
+    with pytest.raises(pcpq.FormatError, match=r"is not the name of a \w+ file"):
         pcpq.open(numbers)
 
 
@@ -57,7 +57,7 @@ def test_a_manifest_names_files_of_the_right_kind(numbers):
         for kind, name in named.items():
             if kind != where:
                 forge_manifest(numbers, in_entry(where, file=name))
-                with pytest.raises(pcpq.FormatError, match="is no name of"):
+                with pytest.raises(pcpq.FormatError, match="is not the name of"):
                     pcpq.open(numbers)
                 (numbers / MANIFEST).write_bytes(original)
 

@@ -36,7 +36,7 @@ def test_a_commit_that_the_disk_does_not_confirm_is_there_and_says_so(before, tm
             syncs += 1
             assert not isinstance(raised.value, pcpq.NotDurableError)
         assert isinstance(raised.value, pcpq.NotDurableError)
-        assert "generation 2 is there" in str(raised.value)
+        assert "generation 2 was committed" in str(raised.value)
         assert str(path) in str(raised.value)
         assert syncs >= 3
         assert answers(pcpq.open(path), IDS) == new

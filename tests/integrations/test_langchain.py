@@ -323,9 +323,9 @@ def test_one_store_writes_and_others_read(tmp_path):
 
 
 def test_what_cannot_be_a_store_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="is not there"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         PCPQVectorStore.load(tmp_path / "nowhere", WordEmbeddings())
-    with pytest.raises(FileNotFoundError, match="is not there"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         PCPQVectorStore(WordEmbeddings(), tmp_path / "nowhere", mode="r")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").write_text("must not be lost")

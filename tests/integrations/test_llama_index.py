@@ -265,7 +265,7 @@ def test_a_store_is_persisted_with_its_context(tmp_path, store):
 def test_what_cannot_be_persisted_or_opened_is_refused(tmp_path, store):
     import fsspec
 
-    with pytest.raises(FileNotFoundError, match="is not there"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         PCPQVectorStore.from_persist_path(str(tmp_path / "nowhere"))
     for use in (store.persist, PCPQVectorStore.from_persist_path):
         with pytest.raises(ValueError, match="MemoryFileSystem; an index is stored in a local directory"):

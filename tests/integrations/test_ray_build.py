@@ -185,7 +185,7 @@ def test_directories_that_are_built_alike_are_searched_as_one(cluster, files, ve
         np.testing.assert_array_equal(found.ids, expected.ids)
         np.testing.assert_array_equal(found.scores, expected.scores)
     index.close()
-    with pytest.raises(ValueError, match="settles everything"):
+    with pytest.raises(ValueError, match="determines all settings"):
         build(str(files / "3.npy"), tmp_path / "third", like=paths[0], n_lists=3)
     with pytest.raises(ValueError, match="give one of them"):
         build(str(files / "3.npy"), tmp_path / "third")
@@ -195,6 +195,8 @@ def test_options_that_make_no_sense_are_refused(cluster, files, tmp_path):
     path = str(files / "0.npy")
     with pytest.raises(ValueError, match="metric is 'length'"):
         build(path, tmp_path / "index", metric="length")
+    with pytest.raises(TypeError, match="chosen"):
+        build(path, tmp_path / "index", metric="dot", chosen="made up")
     with pytest.raises(ValueError, match="999 ids"):
         build(path, tmp_path / "index", [str(i) for i in range(999)], metric="dot")
     with pytest.raises(ValueError, match="no columns"):

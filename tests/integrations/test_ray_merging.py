@@ -117,7 +117,7 @@ def test_a_gathered_sample_teaches_what_an_array_teaches(vectors, source):
 
     for metric, lists in (("dot", 4), ("cosine", None)):
         stream = GatheredStream(len(source), DIMENSIONS, gather)
-        index, asked = learn(stream, metric, None, None, 1, {"n_lists": lists})
+        index, asked = learn(stream, pcpq.IndexConfig(metric=metric, n_lists=lists), None, 1)
         single = pcpq.build(vectors, metric=metric, n_lists=lists)
         mine, other = index._fitted().snapshot.trained, single._fitted().snapshot.trained
         np.testing.assert_array_equal(mine.partition.centroids, other.partition.centroids)
@@ -129,20 +129,18 @@ def test_a_large_source_is_sampled_by_the_numbers_that_an_array_is(vectors):
     """More rows than are trained on: some are drawn, and errors name the row of the whole."""
     rows = np.tile(vectors, (10, 1))[:, :2].copy()
     stream = GatheredStream(len(rows), 2, lambda numbers: rows[numbers])
-    index, _ = learn(stream, "dot", None, None, 1, {"n_lists": 4})
+    index, _ = learn(stream, pcpq.IndexConfig(metric="dot", n_lists=4), None, 1)
     single = pcpq.build(rows, metric="dot", n_lists=4)
     mine, other = index._fitted().snapshot.trained, single._fitted().snapshot.trained
     np.testing.assert_array_equal(mine.partition.centroids, other.partition.centroids)
     rows[69_000:69_900] = np.nan
     with pytest.raises(ValueError, match=r"vectors\[69\d\d\d, 0\] is nan"):
-        learn(stream, "dot", None, None, 1, {"n_lists": 4})
+        learn(stream, pcpq.IndexConfig(metric="dot", n_lists=4), None, 1)
 
 
 def test_exact_answers_of_all_parts_are_those_of_one_look(vectors, source, tmp_path):
-    index, asked = learn(
-        GatheredStream(len(source), DIMENSIONS, lambda numbers: source.take(np.arange(ROWS), 0, ROWS)),
-        "dot", None, None, 1, {"n_lists": 10},
-    )  # fmt: skip
+    stream = GatheredStream(len(source), DIMENSIONS, lambda numbers: source.take(np.arange(ROWS), 0, ROWS))
+    index, asked = learn(stream, pcpq.IndexConfig(metric="dot", n_lists=10), None, 1)
     trained, batch = index._fitted().snapshot.trained, batch_rows(DIMENSIONS)
     slices = [slice(first, min(first + batch, ROWS)) for first in range(0, ROWS, batch)]
     found = [encode_part(tmp_path, source, rows, None, trained, asked).found for rows in slices]

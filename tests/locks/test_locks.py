@@ -95,7 +95,7 @@ sys.stdin.readline()
         parent.kill()
         parent.wait()
         with pytest.raises(
-            pcpq.LockedError, match=f"has the lock from process {parent.pid} .*, which has ended"
+            pcpq.LockedError, match=f"inherited the lock of process {parent.pid} .*, which has ended"
         ):
             pcpq.open(saved, mode="a")
         os.kill(int(spawned), signal.SIGKILL)
@@ -292,7 +292,7 @@ def test_without_file_locks_an_index_is_read_and_writing_names_file_and_reason(
         patch.setattr(system.fcntl, "flock", refused)
         assert answers(pcpq.open(saved), IDS) == expected
         assert "the file system has no file locks" in caplog.text
-        with pytest.raises(OSError, match="must have file locks") as raised:
+        with pytest.raises(OSError, match="needs a file system with file locks") as raised:
             pcpq.open(saved, mode="a")
         assert raised.value.errno == number
         assert raised.value.filename == str(saved / "lock")

@@ -42,7 +42,7 @@ for line in sys.stdin:
         time.sleep(2 * storage_files.SIZES_EVERY)
         said = say(reader, "search")
         assert said.startswith(str(segment))
-        assert f"has 100 bytes, it had {len(content)} when it was opened" in said
+        assert f"has 100 bytes; it had {len(content)} when it was opened" in said
         segment.write_bytes(content)
         time.sleep(2 * storage_files.SIZES_EVERY)
         assert say(reader, "search") == "found"

@@ -33,7 +33,7 @@ def test_an_interrupted_refresh_may_be_tried_again(saved, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(pcpq.Index, "_show", interrupted)
+        patch.setattr(pcpq.Index, "_replace", interrupted)
         with pytest.raises(KeyboardInterrupt):
             reader.refresh()
     assert reader.refresh()

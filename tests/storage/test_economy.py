@@ -277,7 +277,7 @@ def test_a_refresh_with_nothing_new_reads_nothing(saved, monkeypatch):
     calls = CountingOs()
     patch_os(monkeypatch, calls)
     monkeypatch.setattr(storage_manifest.OpenFile, "_close", staticmethod(os.close))
-    reader._maps._looked_at = np.inf  # sizes of files are checked now and then in any case
+    reader._maps._checked_at = np.inf  # sizes of files are checked now and then in any case
     for _ in range(5):
         assert not reader.refresh()
     assert (manifests, reads) == ([0], [0])
@@ -325,7 +325,7 @@ def test_a_refresh_after_the_same_manifest_was_copied_there_changes_nothing(save
 def test_threads_and_handlers_that_refresh_never_go_back(saved, monkeypatch):
     """A refresh is interrupted after it has read one generation, and the next one comes within it."""
     reader, writer = pcpq.open(saved), pcpq.open(saved, mode="a")
-    real, inner = pcpq.Index._show, []
+    real, inner = pcpq.Index._replace, []
 
     def show(index, *arguments):
         if not inner:
@@ -337,7 +337,7 @@ def test_threads_and_handlers_that_refresh_never_go_back(saved, monkeypatch):
 
     writer.remove([0])
     writer.commit()
-    monkeypatch.setattr(pcpq.Index, "_show", show)
+    monkeypatch.setattr(pcpq.Index, "_replace", show)
     assert reader.refresh()
     assert inner == [True]
     assert len(reader) == 298

@@ -175,7 +175,7 @@ def test_no_file_is_a_pickle_and_the_package_never_reads_one(saved):
 
 @pytest.mark.parametrize("mode", ["r", "a"])
 def test_what_is_not_there_is_named(mode, tmp_path):
-    with pytest.raises(FileNotFoundError, match="missing is not there"):
+    with pytest.raises(FileNotFoundError, match="missing does not exist"):
         pcpq.open(tmp_path / "missing", mode=mode)
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match="empty is not an index"):

@@ -159,7 +159,7 @@ def test_a_note_of_one_commit_is_not_put_on_the_failure_of_another(tmp_path, mon
         with held_commit(monkeypatch, commit):
             commit.start(writer.commit)
             failure = KeyboardInterrupt()
-            with suppress(KeyboardInterrupt), writer._store.telling_what_is_there():
+            with suppress(KeyboardInterrupt), writer._store.noting_commits():
                 commit.finish()
                 raise failure
         assert not getattr(failure, "__notes__", [])

@@ -95,7 +95,7 @@ def test_a_compaction_within_a_compaction_is_refused(monkeypatch):
         index.compact()
     assert len(handled) == 1
     assert isinstance(handled[0], ValueError)
-    assert "being merged by this thread; try afterwards" in str(handled[0])
+    assert "being merged by this thread; try again afterwards" in str(handled[0])
     assert index.stats()["segments"] == 1
     holds(index, dict(enumerate(VECTORS[:50])))
     index.add(VECTORS[50:60])

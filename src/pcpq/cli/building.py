@@ -193,7 +193,7 @@ def chosen_settings(options: argparse.Namespace) -> dict[str, Any]:
 
 def check_place(place: Path, force: bool) -> None:
     """Raise an error if the index could not be written at the end of the build."""
-    from pcpq.store.manifest import MANIFEST, is_ours
+    from pcpq.store.manifest import MANIFEST, is_index_file
 
     if place.exists() and not place.is_dir():
         raise FileExistsError(f"{place} is a file; an index is a directory")
@@ -201,7 +201,7 @@ def check_place(place: Path, force: bool) -> None:
         if not force:
             raise FileExistsError(f"{place} exists already: --force replaces it, pcpq add adds to it")
     elif place.is_dir():
-        others = [path.name for path in place.iterdir() if not is_ours(path.name)]
+        others = [path.name for path in place.iterdir() if not is_index_file(path.name)]
         if others:
             raise FileExistsError(f"{place} is not an index: it contains {others[0]}")
     existing = next(folder for folder in (place, *place.absolute().parents) if folder.exists())

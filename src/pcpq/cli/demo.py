@@ -70,9 +70,7 @@ def show(chosen: list[str], as_json: bool) -> None:
     }
     if not as_json:
         print(f"{len(words):,} words, {vectors.shape[1]} dimensions, indexed in {seconds:.1f} s\n", flush=True)
-        print_table(
-            ("word", "nearest"), [(word, ", ".join(near)) for word, near in neighbours.items()], words=2
-        )
+        print_table(("word", "nearest"), [(word, ", ".join(near)) for word, near in neighbours.items()], left=2)
         print(flush=True)
     with progress_bar(None) as bar:
         bar.say("measuring")

@@ -63,10 +63,10 @@ def doctor(options: argparse.Namespace) -> None:
         print_facts({name: shown(value) for name, value in about.items()}, title="this machine")
         print()
         rows = [(name, version or how_to_get(name)) for name, version in packages.items()]
-        print_table(("optional package", "version, or how to install it"), rows, words=2)
+        print_table(("optional package", "version, or how to install it"), rows, left=2)
         print()
         tests = [(check.name, "ok" if check.ok else "FAILED", check.detail) for check in checks]
-        print_table(("self-test", "", ""), tests, words=3)
+        print_table(("self-test", "", ""), tests, left=3)
         if ok:
             print(f"\nall tests passed ({seconds:.1f} s)")
 

@@ -53,7 +53,7 @@ def add_search(commands: Commands) -> None:
         "--id",
         metavar="ID",
         action="append",
-        dest="words",
+        dest="ids",
         help="search with the vector of this id, without the id itself; can be repeated",
     )
     parser.add_argument("-k", metavar="N", type=int, default=10, help="results per query (default: 10)")
@@ -88,7 +88,7 @@ def search(options: argparse.Namespace) -> None:
     """Open an index, search it and write the results."""
     from pcpq.io.formats import write_results
 
-    if (options.file is None) == (options.words is None):
+    if (options.file is None) == (options.ids is None):
         raise ValueError("give FILE or --word, not both")
     format = format_of_results(options)
     if options.out is not None and Path(options.out).is_file() and not options.force:
@@ -97,7 +97,7 @@ def search(options: argparse.Namespace) -> None:
         raise ValueError("parquet is not printed on a terminal: give --out FILE")
     start = time.perf_counter()
     with opened(options) as index:
-        found = by_words(index, options) if options.file is None else by_vectors(index, options)
+        found = by_ids(index, options) if options.file is None else by_vectors(index, options)
     seconds = time.perf_counter() - start
     if options.out is None:
         sys.stdout.flush()
@@ -167,13 +167,13 @@ def by_vectors(index: Any, options: argparse.Namespace) -> Found:
     )
 
 
-def by_words(index: Any, options: argparse.Namespace) -> Found:
+def by_ids(index: Any, options: argparse.Namespace) -> Found:
     """Search with the vectors of some ids; an id is not a result of its own query."""
     import numpy as np
 
     from pcpq.cli.inputs import as_ids_of
 
-    ids = as_ids_of(index, options.words)
+    ids = as_ids_of(index, options.ids)
     parts = [
         index.search(index.reconstruct(ids[i : i + 1])[0], exclude=ids[i : i + 1], **settings(options))
         for i in range(len(ids))

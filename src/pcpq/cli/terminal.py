@@ -1,4 +1,4 @@
-"""Output for people: tables, in colour on a terminal. Output for programs: JSON."""
+"""Output of commands: tables, coloured on a terminal, or JSON."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ def tidy(value: Any) -> Any:
 
 
 def print_table(
-    header: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str = "", words: int = 1
+    header: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str = "", left: int = 1
 ) -> None:
-    """Print a table with aligned columns; the first `words` columns are aligned left, the others right.
+    """Print a table with aligned columns; the first `left` columns are aligned left, the others right.
 
     An empty header prints rows of names and values.
     """
     cells = [[printable(cell) for cell in row] for row in rows]
     if in_colour():
         try:
-            return print_coloured(header, cells, title, words)
+            return print_coloured(header, cells, title, left)
         except ImportError:
             pass
     if title:
@@ -63,11 +63,11 @@ def print_table(
         padded = []
         for column, (cell, widest) in enumerate(zip(row, widths, strict=True)):
             blanks = " " * (widest - width(cell))
-            padded.append(cell + blanks if column < words else blanks + cell)
+            padded.append(cell + blanks if column < left else blanks + cell)
         print(("  " + "  ".join(padded)).rstrip())
 
 
-def print_coloured(header: Sequence[str], cells: Sequence[Sequence[str]], title: str, words: int) -> None:
+def print_coloured(header: Sequence[str], cells: Sequence[Sequence[str]], title: str, left: int) -> None:
     """Print a table in colour, by rich."""
     from rich import box
     from rich.console import Console
@@ -84,7 +84,7 @@ def print_coloured(header: Sequence[str], cells: Sequence[Sequence[str]], title:
     for column in range(len(cells[0]) if cells else len(header)):
         table.add_column(
             Text(header[column] if header else ""),
-            justify="left" if column < words else "right",
+            justify="left" if column < left else "right",
             style="green" if column == 0 else "",
         )
     for row in cells:
@@ -94,7 +94,7 @@ def print_coloured(header: Sequence[str], cells: Sequence[Sequence[str]], title:
 
 def print_facts(facts: Mapping[str, Any], *, title: str = "") -> None:
     """Print names and values as a table with two columns."""
-    print_table((), [(name, value) for name, value in facts.items()], title=title, words=2)
+    print_table((), [(name, value) for name, value in facts.items()], title=title, left=2)
 
 
 def size(number: float) -> str:

@@ -181,7 +181,7 @@ def is_whole(value: float) -> bool:
 
 
 def json_forms(field: Field, values: Iterable[Any]) -> str:
-    """Return an SQL list of all JSON json_forms of the values: 1 is also written 1.0 and true."""
+    """Return an SQL list of all JSON forms of the values: 1 is also written 1.0 and true."""
     found: list[Any] = []
     for value in values:
         field.check(value, (str, int, float), "texts or numbers")

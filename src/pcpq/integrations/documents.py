@@ -22,7 +22,7 @@ from pcpq.search.condition import refusal
 from pcpq.search.recall_curve import FEW
 from pcpq.search.where import WhereLimits, checked_limits, duck, refuse_text
 from pcpq.segment.attributes import arrow
-from pcpq.store.manifest import MANIFEST, is_ours
+from pcpq.store.manifest import MANIFEST, is_index_file
 
 # Lists are trained again when the number of documents has grown by this factor since the last training.
 GROWN = 2
@@ -319,7 +319,7 @@ def is_free(path: Path) -> bool:
     if not path.is_dir():
         raise FileExistsError(f"{path} is not a directory; an index is stored in a directory")
     names = {entry.name for entry in path.iterdir()}
-    other_files = sorted(name for name in names if not is_ours(name))
+    other_files = sorted(name for name in names if not is_index_file(name))
     if other_files and MANIFEST not in names:
         raise FileExistsError(f"{path} is not an index: it holds {other_files[0]}")
     return MANIFEST not in names

@@ -67,7 +67,7 @@ class PCPQVectorStore(DocumentStore, VectorStore):
     ) -> PCPQVectorStore:
         """Open an existing store; FileNotFoundError if there is none."""
         if not os.path.isdir(path):
-            raise FileNotFoundError(f"{os.fspath(path)} is not there")
+            raise FileNotFoundError(f"{os.fspath(path)} does not exist")
         return cls(embedding, path, mode=mode, **kwargs)
 
     @classmethod

@@ -99,7 +99,7 @@ class PCPQVectorStore(DocumentStore, BasePydanticVectorStore):
         """Open a store by its path. Later changes are committed to this path."""
         require_local(fs)
         if not os.path.isdir(persist_path):
-            raise FileNotFoundError(f"{persist_path} is not there")
+            raise FileNotFoundError(f"{persist_path} does not exist")
         return cls(persist_path, **kwargs)
 
     @classmethod

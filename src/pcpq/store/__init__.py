@@ -1,1 +1,1 @@
-"""An index that changes, in memory and on disk; docs/format.md describes the files."""
+"""Changes of an index in memory and on disk. docs/format.md describes the files."""

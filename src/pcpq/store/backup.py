@@ -1,4 +1,4 @@
-"""A second directory with the files of one generation."""
+"""Backups: a second directory with the files of one generation."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ COPIED_AT_ONCE = 1 << 22
 
 
 def back_up(directory: Path, manifest: Manifest, target: Path, copy: bool) -> None:
-    """Make `target` an index of the generation that a manifest of `directory` names.
+    """Make `target` an index with the generation of a manifest of `directory`.
 
-    Files of an index never change, so a hard link is as good as a copy, unless the disk or a program damages
-    them: then both are damaged. `copy` makes copies even where links are possible.
+    Files are hard links where possible: files of an index never change. A file that is damaged later is then
+    damaged in both directories; `copy` always makes copies instead.
     """
     if target.exists() and target.resolve() == directory.resolve():
         raise ValueError(f"{target} is the index itself")
@@ -29,11 +29,11 @@ def back_up(directory: Path, manifest: Manifest, target: Path, copy: bool) -> No
     try:
         if store.manifest is not None:
             raise FileExistsError(f"{target} is an index already; back up to a new directory")
-        store.empty()  # of a backup that was interrupted
+        store.empty()  # remove files of an interrupted backup
         _fill(directory, manifest, target, copy)
     except BaseException as error:
         if store.manifest is None and (target / MANIFEST).exists():
-            add_note(error, f"the backup {target} is there")
+            add_note(error, f"the backup {target} is complete")
         elif store.manifest is None:
             store.empty()
         raise
@@ -57,7 +57,7 @@ def _fill(directory: Path, manifest: Manifest, target: Path, copy: bool) -> None
 
 
 def _place(source: Path, target: Path, copy: bool) -> None:
-    """Link a file, or copy it where the file system cannot link or does not allow it."""
+    """Make a hard link to a file, or a copy if `copy` is set or the file system refuses links."""
     descriptor = open_plain(source)
     try:
         if not copy:

@@ -1,4 +1,4 @@
-"""Changes of an index: all that takes time is prepared before the writer's lock is taken."""
+"""Additions and removals. Slow work is prepared before the writer's lock is taken."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pcpq.store.refit import encode_again
 from pcpq.store.store import Contents
 from pcpq.util.threads import available_threads
 
-# Called with the number of vectors done and the number of all, None if it is not known.
+# Called with the number of vectors done and the total, None if it is unknown.
 Progress = Callable[[int, int | None], None]
 # Called with a batch of vectors in working units and the number of its first vector.
 Observe = Callable[[Float32Array, int], None]
@@ -37,7 +37,7 @@ def encode(
     progress: Progress | None = None,
     observe: Observe | None = None,
 ) -> tuple[EncodedRows, ListStatistics]:
-    """All vectors of a stream, encoded batch by batch; ids are yet to come."""
+    """Encode all vectors of a stream batch by batch; ids are set later."""
     builder = EncodedRowsBuilder(stream.length)
     batches = stream.batches(trained.dimensions, available_threads(threads))
     for rows, spread in trained.all_rows(batches, threads, observe):
@@ -48,62 +48,62 @@ def encode(
 
 
 class RowsOfIds:
-    """The rows of some ids in the segments of an index.
+    """The rows of given ids in the segments of an index.
 
-    A segment never changes, so its rows are found without a lock and remembered by its name. Whether a row was
-    removed since is asked of the part that is there then.
+    Segments are immutable, so rows are found without a lock and remembered by name of the segment. Rows that
+    were deleted since are left out by `there`.
     """
 
     def __init__(self, ids: Any) -> None:
         self._ids = ids
-        self._keys: list[str] | NDArray[Any] | None = None  # as segments find them
+        self._keys: list[str] | NDArray[Any] | None = None  # the ids in the form that segments search for
         self._rows: dict[str, NDArray[np.intp]] = {}  # by segment
 
     def find(self, snapshot: Snapshot) -> None:
-        """Look ids up in the segments that are new."""
+        """Find the ids in segments that were not searched yet."""
         for part in snapshot.parts:
             if part.segment.name not in self._rows:
                 self._rows[part.segment.name] = self._find(part.segment, snapshot.has_string_ids)
 
     def _find(self, segment: Segment, has_string_ids: bool) -> NDArray[np.intp]:
         if self._keys is None:
-            use_words = has_string_ids and np.size(self._ids)
-            self._keys = as_string_ids(self._ids) if use_words else np.atleast_1d(integer_ids(self._ids))
+            as_strings = has_string_ids and np.size(self._ids)
+            self._keys = as_string_ids(self._ids) if as_strings else np.atleast_1d(integer_ids(self._ids))
         keys = self._keys
         rows = segment.find_strings(keys) if isinstance(keys, list) else segment.find(keys)
-        there = np.unique(rows[rows >= 0])
-        if len(there):
-            segment.every_row  # noqa: B018  (made once, for Part.without)
-        return there
+        found = np.unique(rows[rows >= 0])
+        if len(found):
+            segment.every_row  # noqa: B018  (cached here, because Part.without needs it)
+        return found
 
     def there(self, part: Part) -> NDArray[np.intp]:
-        """The rows that a part has, each once."""
+        """Return the distinct rows of a part that have these ids and are not deleted."""
         rows = self._rows[part.segment.name]
         return rows[part.has(rows)]
 
 
 class Removal:
-    """Ids that are to be removed."""
+    """A removal of vectors by their ids."""
 
     def __init__(self, ids: Any) -> None:
         self._rows = RowsOfIds(ids)
-        self.removed = 0  # vectors
+        self.removed = 0  # number of removed vectors
 
     def prepare(self, contents: Contents) -> None:
-        """Find the rows."""
+        """Find the rows of the ids."""
         self._rows.find(contents.snapshot)
 
     def apply(self, contents: Contents) -> Contents:
-        """What is left."""
+        """Return the contents without the removed rows."""
         before = contents.snapshot
-        self._rows.find(before)  # in what came meanwhile
+        self._rows.find(before)  # in segments added since `prepare`
         after = before.without_rows([self._rows.there(part) for part in before.parts])
         self.removed = len(before) - len(after)
         return contents._replace(snapshot=after)
 
 
 class Insertion:
-    """A segment that is to be added; where the index chooses the numbers of its rows, they count up from 0."""
+    """An addition of one segment. Ids that the index assigns count from 0 until `apply` shifts them."""
 
     def __init__(self, segment: Segment, ids: GivenIds, replacing: bool) -> None:
         self._segment, self._ids, self._replacing = segment, ids, replacing
@@ -121,7 +121,7 @@ class Insertion:
         attributes: Any,
         replacing: bool,
     ) -> Insertion:
-        """Make a segment of encoded rows, for an index whose ids are of this kind."""
+        """Make a segment of encoded rows, for an index with ids of this kind."""
         given = given_ids(ids, len(rows), kind)
         numbers = given.numbers(0)
         rows.ids[:] = numbers
@@ -130,20 +130,20 @@ class Insertion:
 
     @property
     def given(self) -> NDArray[Any]:
-        """(n,) the ids, as users have them."""
+        """(n,) the ids in the user's form."""
         return self._ids.numbers(self._first) if self._ids.given is None else self._ids.given
 
     def prepare(self, contents: Contents, threads: int | None) -> None:
-        """Find ids that are there already, a ValueError if none may be; encode again after a refit."""
+        """Encode again after a refit, and raise a ValueError if an id exists and may not be replaced."""
         trained = contents.snapshot.trained
         if self._segment.trained is not trained:
             self._encode_again(trained, threads)
         refuse_other_kind(self._ids.kind, contents.kind)
         for part in contents.snapshot.parts:
             if self._ids.given is None:
-                part.segment.by_id  # noqa: B018  (sorts ids, as find_between needs them)
+                part.segment.by_id  # noqa: B018  (cached here, because find_between needs it)
             if self._segment.attributes is not None and part.segment.attributes is not None:
-                part.segment.attributes.table  # noqa: B018  (reads a file)
+                part.segment.attributes.table  # noqa: B018  (reads the file here)
         if self._ids.given is not None:
             self._rows.find(contents.snapshot)
             self._refuse_known(contents.snapshot, self._there(contents.snapshot, 0))
@@ -153,11 +153,11 @@ class Insertion:
         if trained.keep is not None:
             encoded = encode_again(trained, [Part.whole(self._segment)], threads)
         if encoded is None:
-            raise ValueError("the index was fitted again while vectors were encoded: add them again")
+            raise ValueError("the index was fitted again while vectors were encoded; add them again")
         self._segment = encoded
 
     def apply(self, contents: Contents) -> Contents | None:
-        """What there is with these rows; None if the index was refitted after they were encoded."""
+        """Return the contents with the new segment; None if the index was refitted after it was encoded."""
         snapshot, kind, next_id = contents
         segment = self._segment
         if segment.trained is not snapshot.trained:
@@ -165,7 +165,7 @@ class Insertion:
         refuse_other_kind(self._ids.kind, kind)
         self._first = first = 0 if self._ids.are_numbers else self._ids.first_number(next_id)
         if self._ids.given is not None:
-            self._rows.find(snapshot)  # in what came meanwhile
+            self._rows.find(snapshot)  # in segments added since `prepare`
         there = self._there(snapshot, first)
         self._refuse_known(snapshot, there)
         before = snapshot.without_rows(there)
@@ -177,7 +177,7 @@ class Insertion:
         return Contents(after, self._ids.kind, max(next_id, int(segment.ids.max()) + 1))
 
     def _there(self, snapshot: Snapshot, first: int) -> list[NDArray[np.intp]]:
-        """For every part, the rows that have these ids already."""
+        """Return, for every part, the rows that have these ids already."""
         if self._ids.given is not None:
             return [self._rows.there(part) for part in snapshot.parts]
         last = first + self._ids.count - 1
@@ -190,19 +190,19 @@ class Insertion:
 
 
 def refuse_known(snapshot: Snapshot, ids: NDArray[Any]) -> None:
-    """A ValueError that names the first id that is there."""
+    """Raise a ValueError that names the first id that exists in the snapshot."""
     for rows in snapshot.find(ids):
         if (rows >= 0).any():
             raise ValueError(f"id {ids[rows >= 0][0]!s} is in the index already; upsert replaces it")
 
 
 def sorted_attributes(attributes: Any, numbers: Ids) -> Attributes:
-    """Attributes of rows with these numbers, in the order of numbers."""
+    """Return attributes, given in the order of `numbers`, in ascending order of numbers."""
     table = as_table(attributes, len(numbers))
     return Attributes.of(table.take(np.argsort(numbers)))
 
 
 def refuse_other_columns(snapshot: Snapshot, attributes: Attributes) -> None:
-    """A ValueError if attributes do not go with those that are there."""
+    """Raise a ValueError if columns of attributes do not match those of the snapshot."""
     there = [part.segment.attributes for part in snapshot.parts if part.segment.attributes is not None]
     same_rows([(one.table.slice(0, 0), 0) for one in (attributes, *there)])

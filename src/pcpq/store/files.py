@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all, and locks that end with the process that holds them."""
+"""Access to the files of an index: plain files, memory maps with a shared lock, and the writer's lock."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from pcpq.util.system import (
 
 logger = logging.getLogger(__name__)
 LOCK = "lock"
-# Seconds between two looks at the sizes of mapped files.
+# Seconds between checks of the sizes of mapped files.
 SIZES_EVERY = 0.05
-# What a manifest or the header of a file may take: read before anything is known of it.
+# Largest size of a manifest or a file header in bytes: they are read before anything is checked.
 MOST_TEXT = 1 << 26
 
 
 def open_plain(path: Path, access: int = os.O_RDONLY) -> int:
-    """A descriptor of a plain file; links are not followed, they may lead anywhere."""
+    """Open a regular file and return its descriptor. Symbolic links are refused: they can lead anywhere."""
     if not NO_LINK and path.is_symlink():
         raise FormatError(f"{path}: is a symbolic link")
     try:
@@ -59,7 +59,7 @@ def open_plain(path: Path, access: int = os.O_RDONLY) -> int:
 
 
 def read_text(path: Path) -> bytes:
-    """All of a small file."""
+    """Return the content of a small file."""
     file = OpenFile(patiently(lambda: open_plain(path)))
     try:
         return file.read_text(path)
@@ -68,16 +68,16 @@ def read_text(path: Path) -> bytes:
 
 
 class OpenFile:
-    """A descriptor that is closed once, at the latest with its last owner."""
+    """A file descriptor that is closed once, at the latest when the object is deleted."""
 
-    _close = staticmethod(os.close)  # there even when the interpreter shuts down
+    _close = staticmethod(os.close)  # still available when the interpreter shuts down
     descriptor = -1
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
 
     def read_text(self, path: Path) -> bytes:
-        """All of a small file, whose name is `path`."""
+        """Return the content of a small file; `path` is its name for messages."""
         size = os.fstat(self.descriptor).st_size
         if size > MOST_TEXT:
             raise FormatError(f"{path}: has {size} bytes; at most {MOST_TEXT} are expected")
@@ -85,12 +85,12 @@ class OpenFile:
             return file.read()
 
     def identity(self) -> tuple[int, int, int, int]:
-        """Device, inode, size and time of the last change."""
-        there = os.fstat(self.descriptor)
-        return there.st_dev, there.st_ino, there.st_size, there.st_mtime_ns
+        """Return the device, inode, size and modification time of the file."""
+        status = os.fstat(self.descriptor)
+        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
     def close(self) -> None:
-        """Close it now."""
+        """Close the descriptor."""
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:
             self._close(descriptor)
@@ -100,43 +100,42 @@ class OpenFile:
 
 
 class MappedFile(mmap.mmap):
-    """The bytes of a file, read when they are wanted; marked as being read as long as this object lives."""
+    """A memory map of a file, which holds a shared lock on the file as long as the object exists."""
 
     file: OpenFile
 
     @classmethod
     def of(cls, file: OpenFile, size: int) -> MappedFile:
         """Map an open file."""
-        # Without a second descriptor where Python can: that of `file` keeps the mark.
+        # Python 3.13 can map without a second descriptor; the descriptor of `file` holds the lock.
         untracked: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
         mapped = cls(file.descriptor, size, access=mmap.ACCESS_READ, **untracked)
         mapped.file = file
         return mapped
 
     def refuse_changed_size(self, path: Path) -> None:
-        """A FormatError if the file was cut or grew: to read what is gone would end the process (SIGBUS)."""
+        """Raise a FormatError if the size changed: reading a truncated map would end the process (SIGBUS)."""
         size = os.fstat(self.file.descriptor).st_size
         if size != len(self):
-            raise FormatError(f"{path}: has {size} bytes, it had {len(self)} when it was opened")
+            raise FormatError(f"{path}: has {size} bytes; it had {len(self)} when it was opened")
 
     def refuse_replaced(self, path: Path) -> None:
-        """A FormatError if another file has its name now."""
-        ours = os.fstat(self.file.descriptor)
-        with contextlib.suppress(FileNotFoundError):  # of an older generation, which is still being read
-            there = os.lstat(path)
-            if not os.path.samestat(there, ours):
+        """Raise a FormatError if the path now names another file."""
+        mapped = os.fstat(self.file.descriptor)
+        with contextlib.suppress(FileNotFoundError):  # removed with an older generation
+            if not os.path.samestat(os.lstat(path), mapped):
                 raise FormatError(f"{path}: was replaced after it was opened; open the index again")
 
 
-# By device and inode. A file is mapped once in a process: where locks are those of a process (NFS), to close a
-# second descriptor of a file would take the mark away from the first.
+# By device and inode. A process maps a file once: on NFS, locks belong to the process, and closing a second
+# descriptor of the file would release the lock of the first.
 mapped_files: WeakValueDictionary[tuple[int, int], MappedFile] = WeakValueDictionary()
 
 
 def map_file(path: Path, size: int) -> Bytes:
-    """(size,) the bytes of a file, read when they are wanted.
+    """Map a file of `size` bytes, and return its bytes as an array.
 
-    As long as the array lives, the file is marked as being read, and `remove_unread` leaves it alone.
+    As long as the array exists, the file is marked as being read, and `remove_unread` does not remove it.
     """
     mapped = already_mapped(path)
     if mapped is None or not len(mapped) == size == os.fstat(mapped.file.descriptor).st_size:
@@ -145,20 +144,20 @@ def map_file(path: Path, size: int) -> Bytes:
 
 
 def already_mapped(path: Path) -> MappedFile | None:
-    """The map that this process has of a file, if it has one."""
-    there = os.lstat(path)
-    return mapped_files.get((there.st_dev, there.st_ino)) if stat.S_ISREG(there.st_mode) else None
+    """Return the map that this process has of a file, or None."""
+    status = os.lstat(path)
+    return mapped_files.get((status.st_dev, status.st_ino)) if stat.S_ISREG(status.st_mode) else None
 
 
 class Maps:
-    """The files that one index has mapped, by the names that it knows them by: links share a map."""
+    """The mapped files of one index and their paths. Hard links of several indexes share one map."""
 
     def __init__(self) -> None:
         self._paths: WeakKeyDictionary[MappedFile, Path] = WeakKeyDictionary()
-        self._looked_at = 0.0
+        self._checked_at = 0.0
 
     def add(self, paths: Iterable[Path]) -> None:
-        """Files that are mapped now."""
+        """Add those of the files that are mapped."""
         for path in paths:
             with contextlib.suppress(FileNotFoundError):
                 mapped = already_mapped(path)
@@ -166,40 +165,40 @@ class Maps:
                     self._paths[mapped] = path
 
     def refuse_changed_sizes(self) -> None:
-        """A FormatError if a file was cut or grew: cheap enough to be asked before every search."""
+        """Raise a FormatError if the size of a file changed. Cheap enough to call before every search."""
         now = time.monotonic()
-        if now - self._looked_at > SIZES_EVERY:
+        if now - self._checked_at > SIZES_EVERY:
             for mapped, path in list(self._paths.items()):
                 mapped.refuse_changed_size(path)
-            self._looked_at = now
+            self._checked_at = now
 
     def refuse_replaced(self) -> None:
-        """A FormatError if another file has the name of one of these."""
+        """Raise a FormatError if a file was replaced after it was mapped."""
         for mapped, path in list(self._paths.items()):
             mapped.refuse_replaced(path)
 
 
 def _map_anew(path: Path, size: int) -> MappedFile:
     file = OpenFile(open_plain(path))
-    there = os.fstat(file.descriptor)
-    if there.st_size != size or size == 0:
-        raise FormatError(f"{path}: has {there.st_size} bytes, the manifest says {size}")
+    status = os.fstat(file.descriptor)
+    if status.st_size != size or size == 0:
+        raise FormatError(f"{path}: has {status.st_size} bytes, the manifest says {size}")
     problem = mark_as_read(file.descriptor)
     if problem is not None:
         # The map stays readable even if the file is removed, except on NFS.
         logger.warning("%s is read without a shared lock: %s", path, problem)
-    mapped = mapped_files[there.st_dev, there.st_ino] = MappedFile.of(file, size)
+    mapped = mapped_files[status.st_dev, status.st_ino] = MappedFile.of(file, size)
     return mapped
 
 
 def remove_unread(path: Path) -> None:
     """Remove a file unless a process reads it."""
     with contextlib.suppress(OSError, FormatError):
-        if sys.platform == "win32":  # where no file that is open can be removed
+        if sys.platform == "win32":  # an open file cannot be removed
             os.unlink(path)
             return
         try:
-            descriptor = open_plain(path, os.O_RDWR)  # NFS wants that for a lock that is not shared
+            descriptor = open_plain(path, os.O_RDWR)  # NFS needs write access for an exclusive lock
         except PermissionError:
             descriptor = open_plain(path)
         try:
@@ -211,7 +210,7 @@ def remove_unread(path: Path) -> None:
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """What is missing in a file, or of the wrong kind, is a FormatError that names the file."""
+    """Convert errors caused by missing or wrong content into a FormatError that names the file."""
     try:
         yield
     except FormatError:
@@ -221,7 +220,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 class WriterLock:
-    """At most one in a directory, in this process or any other; gone when its process is."""
+    """The exclusive lock of a directory's writer. It ends with the process that holds it."""
 
     def __init__(self, directory: Path) -> None:
         self.path, self._process = directory / LOCK, os.getpid()
@@ -243,7 +242,7 @@ class WriterLock:
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 raise
-            reason = f"{error.strerror}: to write to an index, its file system must have file locks"
+            reason = f"{error.strerror}: writing to an index needs a file system with file locks"
             raise OSError(error.errno, reason, str(self.path)) from error
         since = time.strftime("%Y-%m-%d %H:%M:%S")
         text = json.dumps({"process": os.getpid(), "host": socket.gethostname(), "since": since})
@@ -252,35 +251,35 @@ class WriterLock:
 
     @property
     def held(self) -> bool:
-        """Whether this process may write; one that was forked from it may not."""
+        """Whether this process holds the lock. A process forked from the holder does not."""
         return self._descriptor is not None and self._process == os.getpid()
 
     def refuse_if_lost(self) -> None:
-        """A LockedError if the lock file was removed or replaced: another process may hold the new one."""
-        if self._descriptor is None or sys.platform == "win32":  # where an open file cannot be removed
+        """Raise a LockedError if the lock file was removed or replaced: another process may hold a new one."""
+        if self._descriptor is None or sys.platform == "win32":  # an open file cannot be removed
             return
-        ours = os.fstat(self._descriptor)
+        held = os.fstat(self._descriptor)
         try:
-            there = os.lstat(self.path)
+            current = os.lstat(self.path)
         except FileNotFoundError:
-            there = None
-        if there is None or not os.path.samestat(there, ours):
-            raise LockedError(f"{self.path} was removed or replaced: another process may write; open again")
+            current = None
+        if current is None or not os.path.samestat(current, held):
+            raise LockedError(f"{self.path} was removed or replaced: open the index again")
 
     def __del__(self) -> None:
         if hasattr(self, "_descriptor"):
             self.release()
 
     def release(self) -> None:
-        """Let others write."""
+        """Release the lock."""
         if self._descriptor is not None and self.held:
-            # Descriptors that a forked process still has would keep the lock after ours is closed.
+            # Closing is not enough: copies of the descriptor in forked processes would keep the lock.
             with contextlib.suppress(OSError):
                 unlock(self._descriptor)
         self._close()
 
     def _close(self) -> None:
-        """Without unlocking: a forked process has the same lock as its parent, who may still need it."""
+        """Close the descriptor without unlocking: a forked process shares the lock of its parent."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -292,8 +291,8 @@ def _leave_locks_to_parent() -> None:
     opening_lock.release()
 
 
-# A forked process must not keep the lock of a parent that died. A fork waits for a lock that is being opened,
-# because its descriptor is not known yet.
+# A forked process closes its copies of the locks, which would otherwise outlive the parent. A fork waits while
+# a lock file is being opened, because its descriptor is not known yet.
 held_locks: WeakSet[WriterLock] = WeakSet()
 opening_lock = threading.RLock()
 if hasattr(os, "register_at_fork"):
@@ -305,21 +304,21 @@ if hasattr(os, "register_at_fork"):
 
 
 def holder(descriptor: int) -> str:
-    """The process that a lock file names, as far as it can be told."""
+    """Return a description of the process that holds a lock file, as far as it is known."""
     try:
         found = json.loads(read_start(descriptor, 4096))
         process, host = int(found["process"]), str(found["host"])
         name = f"process {process} on {host} since {found['since']}"
         if host == socket.gethostname() and not is_running(process):
-            return f"a process that has the lock from {name}, which has ended"
+            return f"a process that inherited the lock of {name}, which has ended"
         return name
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return "another process"
 
 
 def is_running(process: int) -> bool:
-    """Whether there is a process of this number on this machine; where that cannot be asked, True."""
-    if sys.platform == "win32" or process <= 0:  # os.kill would end it, or ask a group of processes
+    """Return whether a process exists on this machine; True where this cannot be determined."""
+    if sys.platform == "win32" or process <= 0:  # os.kill would end the process, or address a group
         return True
     try:
         os.kill(process, 0)

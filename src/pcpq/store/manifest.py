@@ -1,4 +1,4 @@
-"""The manifest: the files that make up an index. To replace it is to replace the index."""
+"""The manifest: a JSON file that names all files of an index. Replacing it replaces the index."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from pcpq.util.system import patiently
 
 MANIFEST = "manifest.json"
 FORMAT = "pcpq"
-# Version 2 is version 1 with a `next_id` that readers of version 1 refuse; written only where there is one.
+# Version 2 allows a larger `next_id`, which readers of version 1 refuse; it is written only if needed.
 VERSIONS = (1, 2)
-LARGEST_NUMBER = (1 << 62) - 1  # that counts something
-LARGEST_NEXT_ID = 1 << 63  # when the largest id is taken
-# Every file of an index but the manifest and the lock.
+LARGEST_NUMBER = (1 << 62) - 1  # of counts and sizes
+LARGEST_NEXT_ID = 1 << 63  # after the largest int64 id was used
+# Names of all files of an index except the manifest and the lock.
 FILE_NAME = re.compile(r"(?:(segment|trained|live)-[0-9a-f]{32}\.safetensors|(attributes)-[0-9a-f]{32}\.arrow)")
-# A manifest on its way.
+# Name of a new manifest before it replaces the old one.
 NEW_MANIFEST = re.compile(r"manifest-[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
 class StoredPart:
-    """A segment, which of its rows are there if not all are, and their attributes."""
+    """The files of one part: its segment, its tombstones if rows were deleted, and its attributes."""
 
     segment: FileEntry
     count: int
@@ -43,13 +43,13 @@ class StoredPart:
 
     @property
     def name(self) -> str:
-        """The segment's."""
+        """The name of the segment."""
         return self.segment.file.removeprefix("segment-").removesuffix(".safetensors")
 
 
 @dataclass(frozen=True, eq=False)
 class Manifest:
-    """One generation of an index. Manifests that would be written alike are equal."""
+    """One generation of an index. Manifests with equal text are equal."""
 
     generation: int
     config: IndexConfig
@@ -57,7 +57,7 @@ class Manifest:
     next_id: int
     trained: FileEntry
     parts: tuple[StoredPart, ...]
-    recall: RecallCurve | None  # what searches find, as far as it was measured
+    recall: RecallCurve | None  # None: not measured
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Manifest) and self.text() == other.text())
@@ -67,7 +67,7 @@ class Manifest:
 
     @property
     def files(self) -> set[str]:
-        """All that it needs."""
+        """The names of all files of the generation."""
         entries = [self.trained]
         for part in self.parts:
             entries += [entry for entry in (part.segment, part.live, part.attributes) if entry is not None]
@@ -75,11 +75,11 @@ class Manifest:
 
     @property
     def version(self) -> int:
-        """The least that can say it."""
+        """The smallest format version that can represent the manifest."""
         return 1 if self.next_id <= LARGEST_NUMBER else 2
 
     def text(self) -> bytes:
-        """As it is written."""
+        """Return the content of the manifest file."""
         recall = None if self.recall is None else self.recall.to_json()
         content = {
             "format": FORMAT,
@@ -96,37 +96,37 @@ class Manifest:
 
 
 def check_of(content: dict[str, Any]) -> int:
-    """The checksum of all but itself."""
+    """Return the checksum of a manifest's content."""
     plain = json.loads(json_text(content))
     text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
     return checksum(np.frombuffer(text.encode(), np.uint8))
 
 
 class ManifestFile(NamedTuple):
-    """A manifest that was read, and which file that was."""
+    """A manifest and the open file that it was read from."""
 
     manifest: Manifest
-    # A manifest is replaced by another file, never changed, and another file has another inode. The inode of a
-    # file that is gone may be given to a new one, even within one tick of the clock that files have their times
-    # from; but not as long as the file is open. So it stays open.
+    # A manifest is never changed, only replaced by another file, which has another inode. The inode of a
+    # deleted file can be reused for a new one, even with the same time stamp, but not while the old file is
+    # open. So the file stays open.
     identity: tuple[int, int, int, int]
     file: OpenFile
 
     @classmethod
     def read(cls, directory: Path, known: ManifestFile | None) -> ManifestFile:
-        """The manifest that counts now: `known`, without reading anything, if it is that of the same file.
+        """Read the current manifest; return `known`, without reading, if the file is still the same.
 
-        The file is opened, not only looked at by its name: NFS may answer that from memory, but asks the server
-        when a file is opened.
+        The file is opened rather than examined with stat, which NFS may answer from a cache; when a file is
+        opened, NFS asks the server.
         """
         path = directory / MANIFEST
         try:
             file = OpenFile(patiently(lambda: open_plain(path)))
         except FileNotFoundError:
-            kind = "is not an index: it has no manifest" if directory.is_dir() else "is not there"
-            raise FileNotFoundError(f"{directory} {kind}") from None
+            problem = "is not an index: it has no manifest" if directory.is_dir() else "does not exist"
+            raise FileNotFoundError(f"{directory} {problem}") from None
         except NotADirectoryError:
-            raise FormatError(f"{directory}: is not a directory, as an index is") from None
+            raise FormatError(f"{directory}: is not a directory; an index is one") from None
         try:
             identity = file.identity()
             if known is not None and known.identity == identity:
@@ -136,20 +136,20 @@ class ManifestFile(NamedTuple):
         except BaseException:
             file.close()
             raise
-        if sys.platform == "win32":  # where an open file cannot be replaced, and no inode comes again
+        if sys.platform == "win32":  # an open file cannot be replaced, and inodes are not reused
             file.close()
-        if known is not None and known.manifest == manifest:  # as in a copy of the directory
+        if known is not None and known.manifest == manifest:  # such as a copy of the directory
             manifest = known.manifest
         return cls(manifest, identity, file)
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """The manifest that counts now."""
+    """Read the current manifest of a directory."""
     return ManifestFile.read(directory, None).manifest
 
 
 def readable(text: bytes, directory: Path) -> Manifest:
-    """A manifest as it will be read; a ValueError if it would be refused: it must not take another's place."""
+    """Return a new manifest parsed from its text; raise a ValueError if readers would refuse it."""
     try:
         if len(text) > MOST_TEXT:
             raise FormatError(f"has {len(text)} bytes; at most {MOST_TEXT} are read")
@@ -161,7 +161,7 @@ def readable(text: bytes, directory: Path) -> Manifest:
 
 
 def parse_manifest(text: bytes, path: Path) -> Manifest:
-    """A manifest, looked at."""
+    """Parse and check a manifest."""
     content = parse_object(text, path)
     if content.get("format") != FORMAT:
         raise FormatError(f"{path}: the format is {content.get('format')!r}, not {FORMAT!r}")
@@ -176,50 +176,50 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
             raise FormatError(f"{path}: parts are {content['parts']!r}, not a list")
         parts = tuple(
             StoredPart(
-                entry_of(part["segment"], "segment", path),
-                whole(part["count"], path),
-                maybe_entry_of(part["live"], "live", path),
-                maybe_entry_of(part["attributes"], "attributes", path),
+                segment=entry_of(part["segment"], "segment", path),
+                count=whole(part["count"], path),
+                live=optional_entry_of(part["live"], "live", path),
+                attributes=optional_entry_of(part["attributes"], "attributes", path),
             )
             for part in content["parts"]
         )
         if len({part.segment.file for part in parts}) < len(parts) or (parts and content["kind"] is None):
-            raise FormatError(f"{path}: a segment is there twice, or ids have no kind")
+            raise FormatError(f"{path}: a segment is named twice, or ids have no kind")
         if content["kind"] not in (None, *KINDS) or not isinstance(content["settings"], dict):
             raise FormatError(f"{path}: ids are of kind {content['kind']!r}, settings {content['settings']!r}")
         return Manifest(
-            whole(content["generation"], path),
-            IndexConfig.from_json(content["settings"]),
-            content["kind"],
-            # Of version 1 too: earlier releases wrote what they then refused to read.
-            whole(content["next_id"], path, LARGEST_NEXT_ID),
-            entry_of(content["trained"], "trained", path),
-            parts,
-            None if content.get("recall") is None else RecallCurve.from_json(content["recall"]),
+            generation=whole(content["generation"], path),
+            config=IndexConfig.from_json(content["settings"]),
+            kind=content["kind"],
+            # The larger limit also for version 1: earlier releases wrote numbers that they refused to read.
+            next_id=whole(content["next_id"], path, LARGEST_NEXT_ID),
+            trained=entry_of(content["trained"], "trained", path),
+            parts=parts,
+            recall=None if content.get("recall") is None else RecallCurve.from_json(content["recall"]),
         )
 
 
 def entry_of(found: dict[str, Any], kind: str, path: Path) -> FileEntry:
-    """A file that may be named: one of our own, in this directory."""
+    """Return a file entry; raise a FormatError unless it has the name of an index file of this kind."""
     name = found["file"]
     match = FILE_NAME.fullmatch(name) if isinstance(name, str) else None
     if match is None or kind not in match.groups():
-        raise FormatError(f"{path}: {name!r} is no name of a {kind} file")
-    return FileEntry(name, whole(found["bytes"], path), whole(found["check"], path))
+        raise FormatError(f"{path}: {name!r} is not the name of a {kind} file")
+    return FileEntry(file=name, bytes=whole(found["bytes"], path), check=whole(found["check"], path))
 
 
-def maybe_entry_of(found: dict[str, Any] | None, kind: str, path: Path) -> FileEntry | None:
-    """The same, of a file that need not be there."""
+def optional_entry_of(found: dict[str, Any] | None, kind: str, path: Path) -> FileEntry | None:
+    """Return the entry of an optional file, or None."""
     return None if found is None else entry_of(found, kind, path)
 
 
 def whole(number: Any, path: Path, most: int = LARGEST_NUMBER) -> int:
-    """A number that counts something."""
+    """Return a number; raise a FormatError unless it is an int from 0 to `most`."""
     if type(number) is not int or not 0 <= number <= most:
         raise FormatError(f"{path}: {number!r} is not a whole number from 0 to {most}")
     return number
 
 
-def is_ours(name: str) -> bool:
-    """Whether a file of that name belongs to an index."""
+def is_index_file(name: str) -> bool:
+    """Return whether a file of this name belongs to an index."""
     return name in (MANIFEST, LOCK) or any(known.fullmatch(name) for known in (NEW_MANIFEST, FILE_NAME))

@@ -1,4 +1,4 @@
-"""Several segments made one, without the rows that were removed."""
+"""Merging of several segments into one, without their deleted rows."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from pcpq.segment.segment import Segment
 
 
 def merge(parts: Sequence[Part]) -> Segment | None:
-    """One segment of all that is there, None of nothing."""
+    """Merge parts into one segment; return None if all rows are deleted."""
     trained = parts[0].segment.trained
     builder = EncodedRowsBuilder(sum(part.count for part in parts))
     labels = []
     for part in parts:
-        segment, there = part.segment, part.rows_left()
-        if len(there) == 0:
+        segment, left = part.segment, part.rows_left()
+        if len(left) == 0:
             continue
         rows = segment.rows()
         spread = segment.spread
         if part.live is not None:
-            rows = rows.taken(there)
+            rows = rows.taken(left)
             before = np.maximum(np.diff(segment.blocks.rows), 1)
             shares = np.bincount(rows.lists, minlength=len(before)) / before
             spread = spread.scaled(shares, part.count / len(segment))
         builder.append(rows, spread)
-        labels.append(Labels.of(segment, there))
+        labels.append(Labels.of(segment, left))
     if builder.count == 0:
         return None
     rows, spread = builder.finish()
@@ -44,16 +44,16 @@ def merge(parts: Sequence[Part]) -> Segment | None:
 
 
 def refuse_equal(numbers: Ids, parts: Sequence[Part]) -> None:
-    """A FormatError if an id of ascending ones is there twice: additions see to it, but files need not."""
+    """Raise a FormatError if sorted ids contain an id twice, which is possible in damaged files only."""
     twice = numbers[1:][numbers[1:] == numbers[:-1]]
     if len(twice):
         segments = [part.segment for part in parts if part.segment.guard is not None]
         files = [str(segment.guard.path) for segment in segments if (segment.ids == twice[0]).any()]
-        raise FormatError(f"{', '.join(files)}: id {twice[0]} is there twice")
+        raise FormatError(f"{', '.join(files)}: id {twice[0]} occurs twice")
 
 
 class Labels(NamedTuple):
-    """Numbers, ascending, and what goes with them."""
+    """Ascending integer ids of rows, with their string ids and attributes."""
 
     numbers: Ids
     names: StringIds | None
@@ -61,7 +61,7 @@ class Labels(NamedTuple):
 
     @classmethod
     def of(cls, segment: Segment, rows: NDArray[np.intp]) -> Labels:
-        """Of some rows."""
+        """Return the labels of some rows of a segment."""
         rows = rows[np.argsort(segment.ids[rows])]
         places = segment.places(rows)
         names = None if segment.names is None else segment.names.chosen(places)
@@ -72,7 +72,7 @@ class Labels(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[Labels]) -> Labels:
-        """Of several segments."""
+        """Return the labels of several segments, sorted by id."""
         numbers = np.concatenate([part.numbers for part in parts])
         order = np.argsort(numbers)
         all_names = [part.names for part in parts if part.names is not None]

@@ -1,4 +1,4 @@
-"""The vectors of an index once more: to learn from, and to encode by what was learned."""
+"""Access to the vectors of an index for a new training, and encoding with the result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pcpq.util.threads import available_threads
 
 
 class LiveVectors:
-    """The vectors of a snapshot, read when they are wanted, in the user's units."""
+    """The vectors of a snapshot in the user's units, as an array that is read piece by piece."""
 
     dtype = np.dtype(np.float32)
 
@@ -35,7 +35,7 @@ class LiveVectors:
         return self.shape[0]
 
     def __getitem__(self, numbers: slice | NDArray[Any]) -> Float32Array:
-        """Some of them."""
+        """Return some of the vectors."""
         wanted = np.arange(len(self))[numbers]
         found = np.empty((len(wanted), self.shape[1]), np.float32)
         owners = np.searchsorted(self._ends, wanted, side="right")
@@ -49,7 +49,7 @@ class LiveVectors:
 
 
 def sample_of(snapshot: Snapshot, rows: int, generator: np.random.Generator) -> Sample:
-    """At most so many vectors of a snapshot."""
+    """Return a random sample of at most `rows` vectors of a snapshot."""
     vectors: Any = LiveVectors(snapshot)
     if len(vectors) <= rows:
         return Sample(vectors)
@@ -57,16 +57,16 @@ def sample_of(snapshot: Snapshot, rows: int, generator: np.random.Generator) -> 
 
 
 def encode_again(trained: Trained, parts: Sequence[Part], threads: int | None) -> Segment | None:
-    """One segment of all that is there in some parts, by what was trained; None of nothing."""
+    """Encode all rows of some parts with a new training into one segment; return None if there are none."""
     builder = EncodedRowsBuilder(sum(part.count for part in parts))
     labels = []
     for part in parts:
-        segment, there = part.segment, part.rows_left()
-        labels.append(Labels.of(segment, there))
-        for some in encoding_batches(len(there), trained.dimensions, available_threads(threads)):
-            vectors = segment.vectors(there[some]) * np.float32(segment.trained.unit)
+        segment, left = part.segment, part.rows_left()
+        labels.append(Labels.of(segment, left))
+        for some in encoding_batches(len(left), trained.dimensions, available_threads(threads)):
+            vectors = segment.vectors(left[some]) * np.float32(segment.trained.unit)
             rows, spread = trained.rows(vectors, builder.count, threads)
-            rows.ids[:] = segment.ids[there[some]]
+            rows.ids[:] = segment.ids[left[some]]
             builder.append(rows, spread)
     if builder.count == 0:
         return None

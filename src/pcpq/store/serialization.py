@@ -1,4 +1,4 @@
-"""What is trained, and segments, as arrays with a few words about them, and back again."""
+"""Conversion of trained models and segments to files of arrays with JSON metadata, and back."""
 
 from __future__ import annotations
 
@@ -28,37 +28,37 @@ from pcpq.segment.trained import Trained
 from pcpq.store.files import reading
 from pcpq.store.limits import (
     BOOK_RANGES,
-    MOST_CENTER,
+    MOST_CENTROID,
     MOST_FLOAT,
+    MOST_ROTATION,
     MOST_ROWS,
-    MOST_TURN,
     SEGMENT_RANGES,
     TRAINED_RANGES,
-    check_alike,
-    check_book,
+    check_booleans,
+    check_codebook,
     check_ids,
     check_numbers,
+    check_same_shapes,
     check_strings_differ,
-    check_truths,
     floats,
 )
 from pcpq.store.tensors import FileEntry, Tensors, as_bytes, checksum, write_tensors
 from pcpq.util.validation import one_of, whole_number
 
 Arrays = dict[str, NDArray[Any]]
-ABOUT = "pcpq"  # the one entry of the metadata
+ABOUT = "pcpq"  # the only key of the metadata
 PAGE_BYTES = 4096
 MODEL_ARRAYS = ("centers", "readout", "scales", "vector_levels", "whitening", "section_thresholds")
 MODEL_NUMBERS = ("unit", "vector_threshold", "gain", "bias_weight", "anchored")
 TRAINED_NUMBERS = ("metric", "keep", "dimensions", "unit", "residual", "bias_low", "bias_step")
 ROW_COLUMNS = ("gains", "biases", "units", "ids")
-# Arrays that are checked as a whole before they are used so.
+# Arrays whose checksum covers the whole array; it is compared when ids are first needed.
 LATER = ("ids", "text", "text_ends", "text_hashes")
 KEPT = {"int8": "I8", "int16": "I16", "float16": "F16", "float32": "F32", None: "U8"}
 
 
 def write_trained(path: Path, trained: Trained) -> FileEntry:
-    """Everything that fit learned, in one file."""
+    """Write the trained model of an index to a new file."""
     arrays: Arrays = {
         "centers": trained.partition.centroids,
         "spreads": trained.partition.spreads,
@@ -87,7 +87,7 @@ def write_trained(path: Path, trained: Trained) -> FileEntry:
 
 
 def read_trained(directory: Path, entry: FileEntry) -> Trained:
-    """The same again; all of it is checked."""
+    """Read a trained model from a file, and check all of it."""
     tensors = Tensors(directory, entry)
     about = about_of(tensors)
     check_all(tensors, about)
@@ -97,29 +97,29 @@ def read_trained(directory: Path, entry: FileEntry) -> Trained:
         check_numbers(about, TRAINED_RANGES)
         one_of("metric", about["metric"], METRICS)
         one_of("keep", about["keep"], KEEPS)
-        centers = floats(tensors, "centers", (None, d), -MOST_CENTER, MOST_CENTER)
-        n = len(centers)
+        centroids = floats(tensors, "centers", (None, d), -MOST_CENTROID, MOST_CENTROID)
+        n = len(centroids)
         spreads, offsets = floats(tensors, "spreads", (n,), 0.0), floats(tensors, "offsets", (n,))
         matrix = None
         if tensors.get("matrix") is not None:
-            matrix = floats(tensors, "matrix", (d, d), -MOST_TURN, MOST_TURN)
+            matrix = floats(tensors, "matrix", (d, d), -MOST_ROTATION, MOST_ROTATION)
         columns = tensors.shaped("columns", "I64", (d,)).astype(np.intp)
         if len(np.unique(columns)) != d or columns.min() < 0 or columns.max() >= m * size:
-            raise FormatError(f"{tensors.path}: coordinates at {columns}")
+            raise FormatError(f"{tensors.path}: columns are not distinct places below {m * size}")
         layout = Layout(d, m, size, columns)
         books = [_book(tensors, layout, number, book) for number, book in enumerate(about["books"])]
         numbers = tensors.shaped("books", "I32", (None,))
         if len(numbers) not in (1, n) or numbers.min() < 0 or numbers.max() >= len(books):
             raise FormatError(f"{tensors.path}: {len(numbers)} codebooks for {n} lists")
-        check_alike(tensors, books, len(numbers))
+        check_same_shapes(tensors, books, len(numbers))
         codebooks = Codebooks(tuple(books[number] for number in numbers))
         settings = {number: about[number] for number in TRAINED_NUMBERS}
-        partition = Partition(centers, spreads, offsets)
+        partition = Partition(centroids, spreads, offsets)
         return Trained(partition=partition, matrix=matrix, codebooks=codebooks, **settings)
 
 
 def _book(tensors: Tensors, layout: Layout, number: int, settings: Any) -> Quantizer:
-    """One quantizer with what it learned."""
+    """Read one fitted quantizer."""
     book = quantizer_from_json(settings)
     m, size = layout.n_sections, layout.section_size
     arrays = {part: tensors.get(f"{number}.{part}") for part in MODEL_ARRAYS}
@@ -132,8 +132,8 @@ def _book(tensors: Tensors, layout: Layout, number: int, settings: Any) -> Quant
         "section_thresholds": (m,),
     }
     check_numbers(settings, BOOK_RANGES)
-    check_truths(settings, ("gain", "anchored"))
-    most = MOST_FLOAT / max(settings["unit"], 1.0)  # centers are multiplied by the unit
+    check_booleans(settings, ("gain", "anchored"))
+    most = MOST_FLOAT / max(settings["unit"], 1.0)  # codewords are multiplied by the unit
     levels = {"quantized": {"scales"}, "vector": {"vector_levels"}, "norm": {"vector_levels"}}
     needed = {"centers", "readout"} | levels.get(options_of(book).scale, set())
     for part, array in arrays.items():
@@ -142,27 +142,27 @@ def _book(tensors: Tensors, layout: Layout, number: int, settings: Any) -> Quant
         if array is not None or part in needed:
             arrays[part] = floats(tensors, f"{number}.{part}", shapes[part], -most, most)
     model = Model(layout, **arrays, **{name: settings[name] for name in MODEL_NUMBERS})  # type: ignore[arg-type]
-    check_book(tensors, number, book, model)
+    check_codebook(tensors, number, book, model)
     return restore_fitted(book, model)
 
 
 def write_segment(path: Path, segment: Segment) -> FileEntry:
-    """All arrays of a segment, with their checksums."""
+    """Write a segment, with the checksums of its arrays, to a new file."""
     segment.verify()
-    rows_a_page = page_of(segment.kept)
+    rows_per_page = page_rows(segment.kept)
     n_lists, n = len(segment.blocks.rows) - 1, len(segment)
-    checks = np.empty(n_lists, np.uint32), np.empty(-(-n // rows_a_page), np.uint32)
-    guard_of(segment, "", rows_a_page, *checks).compute(*checks)
+    checks = np.empty(n_lists, np.uint32), np.empty(-(-n // rows_per_page), np.uint32)
+    guard_of(segment, "", rows_per_page, *checks).compute(*checks)
     small = small_arrays(np.diff(segment.blocks.rows), segment.spread, *checks)
     large = large_arrays(segment)
     checks_of_small = {part: checksum(array) for part, array in small.items()}
     later = {part: checksum(large[part]) for part in LATER if part in large}
-    about = segment_metadata(segment.blocks, segment.spread, rows_a_page, checks_of_small, later)
+    about = segment_metadata(segment.blocks, segment.spread, rows_per_page, checks_of_small, later)
     return write_tensors(path, small | large, about)
 
 
-def page_of(kept: NDArray[Any]) -> int:
-    """How many rows of kept vectors have a checksum of their own."""
+def page_rows(kept: NDArray[Any]) -> int:
+    """Return the number of rows of kept vectors that share a checksum."""
     return max(1, PAGE_BYTES // max(1, int(kept.shape[1]) * kept.itemsize))
 
 
@@ -172,17 +172,17 @@ def small_arrays(
     list_checks: NDArray[np.uint32],
     page_checks: NDArray[np.uint32],
 ) -> Arrays:
-    """What is said of the lists of a segment."""
+    """Return the arrays with one entry per list or page of a segment."""
     return {
         "counts": counts.astype(np.uint32),
-        "sums": spread.sums.clip(-MOST_FLOAT, MOST_FLOAT).astype(np.float32),  # for guesses only
+        "sums": spread.sums.clip(-MOST_FLOAT, MOST_FLOAT).astype(np.float32),  # float32 suffices for estimates
         "list_checks": list_checks,
         "page_checks": page_checks,
     }
 
 
 def large_arrays(segment: Segment) -> Arrays:
-    """What a segment has of every row or block, and the words of its numbers, in the order of files."""
+    """Return the arrays with one entry per row or block, and the string ids, in the order of the file."""
     optional = {
         "code_scales": segment.packed.scales,
         "code_biases": segment.packed.biases,
@@ -196,11 +196,11 @@ def large_arrays(segment: Segment) -> Arrays:
 
 
 def segment_metadata(
-    blocks: Blocks, spread: ListStatistics, rows_a_page: int, checks: dict[str, int], later: dict[str, int]
+    blocks: Blocks, spread: ListStatistics, rows_per_page: int, checks: dict[str, int], later: dict[str, int]
 ) -> dict[str, str]:
-    """The metadata of a segment's file; `checks` are those of small arrays, `later` of LATER."""
+    """Return the metadata of a segment file; `checks` are the checksums of small arrays, `later` of LATER."""
     about = {
-        "rows_a_page": rows_a_page,
+        "rows_a_page": rows_per_page,
         "dense": blocks.dense,
         "reach": spread.reach,
         "residuals": spread.residuals,
@@ -211,14 +211,14 @@ def segment_metadata(
 
 
 def read_segment(directory: Path, entry: FileEntry, name: str, trained: Trained) -> Segment:
-    """A segment whose arrays are read, and checked, when they are wanted."""
+    """Open a segment; its large arrays are read and checked when they are first used."""
     tensors = Tensors(directory, entry)
     about = about_of(tensors)
     check_all(tensors, about)
     n_lists, keep = len(trained.partition), trained.keep
     with reading(tensors.path):
         check_numbers(about, SEGMENT_RANGES)
-        check_truths(about, ("dense",))
+        check_booleans(about, ("dense",))
         counts = tensors.shaped("counts", "U32", (n_lists,)).astype(np.int64)
         blocks, n = Blocks.of(counts, about["dense"]), int(counts.sum())
         if not 1 <= n <= MOST_ROWS:
@@ -236,7 +236,7 @@ def read_segment(directory: Path, entry: FileEntry, name: str, trained: Trained)
         if tensors.get("text") is not None:
             ends, hashes = tensors.shaped("text_ends", "I64", (n,)), tensors.shaped("text_hashes", "U64", (n,))
             names = StringIds(tensors.shaped("text", "U8", (None,)), ends, hashes)
-        # Of very large vectors, earlier versions wrote infinity.
+        # Earlier versions wrote infinity for very large vectors.
         sums = floats(tensors, "sums", (3, n_lists), -np.inf, np.inf).astype(np.float64)
         sums = sums.clip(-MOST_FLOAT, MOST_FLOAT)
         spread = ListStatistics(float(about["reach"]), sums, float(about["residuals"]))
@@ -250,13 +250,13 @@ def read_segment(directory: Path, entry: FileEntry, name: str, trained: Trained)
             names=names,
             name=name,
         )
-        rows_a_page = whole_number("rows_a_page", about["rows_a_page"], 1, 1 << 32)
-        pages = -(-n // rows_a_page)
+        rows_per_page = whole_number("rows_a_page", about["rows_a_page"], 1, 1 << 32)
+        pages = -(-n // rows_per_page)
         checks = (
             tensors.shaped("list_checks", "U32", (n_lists,)),
             tensors.shaped("page_checks", "U32", (pages,)),
         )
-        guard = guard_of(segment, str(tensors.path), rows_a_page, *checks)
+        guard = guard_of(segment, str(tensors.path), rows_per_page, *checks)
         later = dict(about["later"])
         for part in ("ids", *(("text", "text_ends", "text_hashes") if names else ())):
             if part not in later:
@@ -265,7 +265,7 @@ def read_segment(directory: Path, entry: FileEntry, name: str, trained: Trained)
 
 
 def _packed(tensors: Tensors, trained: Trained, blocks: Blocks, n: int) -> PackedCodes:
-    """Codes as the codebooks have them."""
+    """Return the packed codes of a segment, in the layout of the codebooks."""
     books = trained.codebooks
     if books.coding != "unpacked":
         return PackedCodes(tensors.shaped("codes", "U8", (blocks.count, books.block_bytes)))
@@ -279,23 +279,23 @@ def _packed(tensors: Tensors, trained: Trained, blocks: Blocks, n: int) -> Packe
 
 
 class Checks:
-    """What must be looked at before arrays that came from a file are believed; once each."""
+    """Checks of the arrays of a segment file. Each part is checked once, before its first use."""
 
-    def __init__(self, guard: Any, tensors: Tensors, later: dict[str, int]) -> None:
+    def __init__(self, guard: _core.Guard, tensors: Tensors, later: dict[str, int]) -> None:
         self.native, self._tensors, self._later = guard, tensors, later
 
     @property
     def path(self) -> Path:
-        """The file that arrays came from."""
+        """The path of the segment file."""
         return self._tensors.path
 
     @property
     def list_checks(self) -> NDArray[np.uint32]:
-        """(L,) as the file has them: some lists can be checked without the others."""
+        """(L,) the checksums of the lists, as stored in the file."""
         return self._tensors["list_checks"]
 
     def ids(self) -> None:
-        """All ids, and words."""
+        """Check all ids, integers and strings."""
         if not self._later:
             return
         for part, expected in list(self._later.items()):
@@ -307,22 +307,22 @@ class Checks:
         self._later = {}
 
     def _check_strings(self, text: NDArray[np.uint8], ends: NDArray[np.int64]) -> None:
-        """Whole characters, one word after the other."""
+        """Raise a FormatError unless `ends` divides the text into valid strings."""
         path = self._tensors.path
         if ends[0] < 0 or (ends[1:] < ends[:-1]).any() or ends[-1] != len(text):
-            raise FormatError(f"{path}: words do not follow each other")
+            raise FormatError(f"{path}: string ids do not follow each other")
         with reading(path):
             text.tobytes().decode("utf-8", "surrogatepass")
         inside = ends[ends < len(text)]
         if (text[inside] >> 6 == 0b10).any():
-            raise FormatError(f"{path}: a word ends within a character")
+            raise FormatError(f"{path}: a string id ends within a character")
 
     def rows(self, rows: NDArray[np.intp]) -> None:
-        """Some rows."""
+        """Check some rows and their lists."""
         self.native.check_rows(np.ascontiguousarray(rows, np.int64))
 
     def everything(self) -> None:
-        """All there is."""
+        """Check all arrays."""
         self.native.check_all()
         self.ids()
 
@@ -330,11 +330,11 @@ class Checks:
 def guard_of(
     segment: Segment,
     path: str,
-    rows_a_page: int,
+    rows_per_page: int,
     list_checks: NDArray[np.uint32],
     page_checks: NDArray[np.uint32],
-) -> Any:
-    """The native guard of a segment's arrays: lists in the order of docs/format.md."""
+) -> _core.Guard:
+    """Return the native guard of a segment, with arrays in the order of docs/format.md."""
     path = path.encode("utf-8", "replace").decode()  # for messages; native text is UTF-8
     packed, n = segment.packed, len(segment)
     codes = [_by_row(packed.blocks, len(packed.blocks))]
@@ -348,14 +348,14 @@ def guard_of(
         by_block=by_block,
         by_row=by_row,
         kept=_by_row(segment.kept, n),
-        rows_per_page=rows_a_page,
+        rows_per_page=rows_per_page,
         list_checks=list_checks,
         page_checks=page_checks,
     )
 
 
 def file_of(segment: Segment) -> str:
-    """Where a segment is stored."""
+    """Return the name of the file of a segment."""
     return f"segment-{segment.name}.safetensors"
 
 
@@ -365,7 +365,7 @@ def _by_row(array: NDArray[Any], n: int) -> NDArray[np.uint8]:
 
 
 def about_of(tensors: Tensors) -> dict[str, Any]:
-    """What the metadata of a file says."""
+    """Return the metadata of a file."""
     with reading(tensors.path):
         found = json.loads(tensors.metadata[ABOUT])
         if not isinstance(found, dict) or not isinstance(found["checks"], dict):
@@ -374,11 +374,11 @@ def about_of(tensors: Tensors) -> dict[str, Any]:
 
 
 def check_all(tensors: Tensors, about: dict[str, Any]) -> None:
-    """Compare all small arrays with their checksums."""
+    """Compare the small arrays with their checksums."""
     for part, expected in about["checks"].items():
         tensors.check(part, expected)
 
 
 def json_text(about: dict[str, Any]) -> str:
-    """JSON, NumPy's numbers too."""
+    """Return a dict, which may contain NumPy scalars, as JSON text."""
     return json.dumps(about, default=lambda number: number.item())

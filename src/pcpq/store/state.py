@@ -1,4 +1,4 @@
-"""The snapshot that counts now, and the changes that replace it while searches go on."""
+"""The current snapshot of an index, and the changes that replace it while searches continue."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from pcpq.store.store import Contents, Store
 from pcpq.tuning.ground_truth import rows_apart
 
 logger = logging.getLogger(__name__)
-# Parts of similar size that are made one: sizes then grow by as much from one part to the next, and a row is
-# written once for every such step.
-ALIKE = 3
+# At least LEAST_MERGED parts are merged, smallest first, as long as the next part has at most SIMILAR times the
+# rows of those before it. Sizes of parts then grow geometrically, and a row is copied once per size.
+LEAST_MERGED = 3
 SIMILAR = 4
-# Of the rows of all parts: so many removed, and everything is made anew.
+# Share of deleted rows above which all parts are merged.
 REMOVED = 0.25
-# So many rows are made one part while the writer waits; more in the background.
+# Largest number of rows that are merged while the writer waits; larger merges run in the background.
 MERGED_AT_ONCE = 20_000
-# So many times a refit encodes what was added meanwhile without the lock; the few rows that come then, with it.
+# A refit encodes rows that are added meanwhile in so many rounds without the lock, and the last rows with it.
 ROUNDS = 3
 
 
 class State:
-    """What an index holds. Searches read `snapshot` once; a writer holds `writing` only to replace it.
+    """The mutable state of an index. Searches read `snapshot` once; writers hold `writing` only to replace it.
 
-    No thread waits for `writing` while it holds another lock: a thread that holds `writing` may be in a signal
-    handler, and wait for that other lock.
+    No thread waits for `writing` while it holds another lock, because the thread that holds `writing` may be in
+    a signal handler and wait for that other lock.
     """
 
     def __init__(self, trained: Trained) -> None:
@@ -63,7 +63,7 @@ class State:
         *,
         hold_out: bool = False,
     ) -> tuple[State, Sample]:
-        """Train on a sample of the vectors, `expected` of which will be added; also returns rows held out."""
+        """Train on a sample for `expected` vectors; return the state, and the rows held out of training."""
         n = stream.length if expected is None else expected
         generator = np.random.default_rng(config.seed)
         sample = stream.sample(training_rows(config, n), generator)
@@ -72,45 +72,45 @@ class State:
         return cls(train(config, rest, n, generator, threads)), held_out
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without locks: copies get their own."""
+        """Return the contents without locks, which copies do not share."""
         return self.contents._asdict()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """With locks of its own."""
+        """Restore the contents, with new locks."""
         self.contents = Contents(**state)
         self._make_locks()
 
     def _make_locks(self) -> None:
-        # Locks let their own thread in again: a signal handler may change the index in the middle of a change.
+        # Locks are reentrant, because a signal handler may change the index in the middle of a change.
         self.writing = threading.RLock()
-        # For use in `with self.writing`: `with self._merge_ended` is written in Python, and an interruption in
-        # the middle of it would leave the lock taken.
+        # Used inside `with self.writing`: `with self._merge_ended` runs Python code, and an interruption of it
+        # would leave the lock taken.
         self._merge_ended = threading.Condition(self.writing)
         self._measuring = threading.RLock()
-        self._measured: tuple[RecallCurve, Trained] | None = None  # on its way into the snapshot
-        # Names of segments that are being merged, and the thread that merges them; None: one in the background.
+        self._measured: tuple[RecallCurve, Trained] | None = None  # not yet in the snapshot
+        # By name of a segment that is being merged, the thread that merges it; None: a background thread.
         self._merging: dict[str, int | None] = {}
         every_state.add(self)
 
     @property
     def snapshot(self) -> Snapshot:
-        """All vectors, as searches see them."""
+        """The snapshot that searches use."""
         return self.contents.snapshot
 
     @property
     def kind(self) -> str | None:
-        """The kind of ids, "int" or "str"; None: there were none yet."""
+        """The kind of ids, "int" or "str"; None if no vector was ever added."""
         return self.contents.kind
 
     @property
     def next_id(self) -> int:
-        """The next number that the index chooses."""
+        """The next id that the index assigns."""
         return self.contents.next_id
 
     def _change(self, make: Callable[[Contents], Contents | None]) -> bool:
-        """Replace what there is by what `make` makes of it, unless that is None; whether it was replaced.
+        """Replace the contents by `make(contents)`, unless that is None; return whether they were replaced.
 
-        `make` is called again if a signal handler changed the index meanwhile: the lock lets its thread in.
+        `make` is called again if a signal handler changed the contents meanwhile: the lock is reentrant.
         """
         with self.writing:
             while True:
@@ -118,7 +118,7 @@ class State:
                 after = make(before)
                 if after is None:
                     return False
-                if self.contents is before:  # and now: Python handles no signal between this line and the next
+                if self.contents is before:  # Python handles no signal between this line and the next
                     self.contents = after
                     return True
 
@@ -133,16 +133,16 @@ class State:
         progress: Progress | None = None,
         observe: Observe | None = None,
     ) -> NDArray[Any]:
-        """Encode vectors batch by batch and make them a part of their own; returns their ids.
+        """Encode vectors batch by batch, add them as a new part, and return their ids.
 
-        Other changes go on meanwhile: an iterator of batches may wait for them. `progress` is called with the
-        number of vectors that are encoded and of all, `observe` with a batch in working units and the number of
-        its first vector.
+        Other changes continue meanwhile, and an iterator of batches may wait for them. `progress` is called
+        with the number of encoded vectors and the total, `observe` with a batch in working units and the number
+        of its first vector.
         """
         trained = self.snapshot.trained
         rows = encode(trained, stream, threads, progress, observe)
         insertion = Insertion.of(trained, *rows, ids, self.kind, attributes, replacing)
-        del rows  # a segment of them is there
+        del rows  # copied into a segment
         insertion.prepare(self.contents, threads)
         while not self._change(insertion.apply):  # refitted meanwhile
             insertion.prepare(self.contents, threads)
@@ -150,7 +150,7 @@ class State:
         return insertion.given
 
     def remove(self, ids: Any) -> int:
-        """Remove ids; returns how many were there."""
+        """Delete vectors by their ids, and return how many of the ids existed."""
         removal = Removal(ids)
         removal.prepare(self.contents)
         self._change(removal.apply)
@@ -158,7 +158,7 @@ class State:
         return removal.removed
 
     def set_recall_curve(self, curve: RecallCurve, trained: Trained) -> RecallCurve:
-        """Keep what was measured, unless the lists that it was measured with have been replaced since."""
+        """Store a recall curve, unless the index was trained again since it was measured; return the curve."""
 
         def make(now: Contents) -> Contents | None:
             if now.snapshot.trained is not trained:
@@ -169,7 +169,7 @@ class State:
         return curve
 
     def measure_once(self, measure: Callable[[Snapshot], RecallCurve]) -> None:
-        """Measure what searches find, unless it is known already."""
+        """Measure recall, unless it was measured before."""
         snapshot = self.snapshot
         if snapshot.recall is not None:
             return
@@ -180,19 +180,19 @@ class State:
                     return
                 self._measured = measure(snapshot), snapshot.trained
             curve, trained = self._measured
-        if self.snapshot.recall is None:  # not given by `tune` meanwhile
+        if self.snapshot.recall is None:  # `tune` may have set it meanwhile
             self.set_recall_curve(curve, trained)
         self._measured = None
 
     def replace(self, snapshot: Snapshot, kind: str | None, next_id: int) -> None:
-        """Go on with what another process wrote."""
+        """Replace the contents by those of a stored generation."""
         self._change(lambda _: Contents(snapshot, kind, next_id))
 
     def commit(self, store: Store, config: IndexConfig, known: Manifest | None) -> tuple[Manifest, Snapshot]:
-        """Commit what there is, and go on with the files instead of what is in memory.
+        """Commit the contents, and use the written files instead of memory from then on.
 
-        Changes go on while files are written; they are part of the next commit. `known` is the generation whose
-        files are in use. Returns the new generation, or `known` if nothing has changed.
+        Changes continue while files are written; they are part of the next commit. `known` is the generation
+        whose files are in use. Returns the new generation, or `known` if nothing has changed.
         """
         manifest, written, opened = store.commit(lambda: self.contents, config, reopen=True, known=known)
         if opened is None:
@@ -204,7 +204,7 @@ class State:
         self._change(lambda now: now._replace(snapshot=reopened(now.snapshot, written, opened)))
 
     def compact(self) -> None:
-        """Make everything one part, after what is being merged already."""
+        """Wait for running merges, and merge all parts into one."""
         with self._released_at_end() as claimed:
             self._merge(self._claim_all(claimed).parts)
 
@@ -214,7 +214,7 @@ class State:
         measure: Callable[[Snapshot], RecallCurve | None],
         threads: int | None,
     ) -> Future[None]:
-        """Train anew on what there is, encode everything by it and measure that, in the background."""
+        """Train again on the current vectors, encode and measure them in a background thread."""
         done: Future[None] = Future()
 
         def work() -> None:
@@ -246,7 +246,7 @@ class State:
         def make(now: Contents) -> Contents:
             after = now.snapshot
             if after.trained is not before.trained:
-                raise ValueError("the index was fitted anew in the meantime")
+                raise ValueError("the index was fitted again in the meantime")
             known = {part.segment.name for parts, _ in done for part in parts}
             new = tuple(part for part in after.parts if part.segment.name not in known)
             if new:
@@ -261,14 +261,14 @@ class State:
 
     @contextmanager
     def _released_at_end(self) -> Iterator[set[str]]:
-        """Names of segments to merge are put into the set; others may merge them again after this."""
+        """Yield an empty set for names of claimed segments; release the claims when the block ends."""
         claimed: set[str] = set()
         try:
             yield claimed
         finally:
             try:
                 self._release(claimed)
-            except BaseException:  # an interruption as well
+            except BaseException:  # such as a KeyboardInterrupt
                 self._release(claimed)
                 raise
 
@@ -281,11 +281,11 @@ class State:
             self._merge_ended.notify_all()
 
     def _claim_all(self, claimed: set[str]) -> Snapshot:
-        """All parts, as soon as none is being merged; additions go on."""
+        """Wait until no part is being merged, claim all parts, and return the snapshot."""
         thread = threading.get_ident()
         with self.writing:
-            if thread in self._merging.values():  # and will be until this signal handler returns
-                raise ValueError("parts of the index are being merged by this thread; try afterwards")
+            if thread in self._merging.values():  # this is a signal handler that interrupted a merge
+                raise ValueError("parts of the index are being merged by this thread; try again afterwards")
             self._merge_ended.wait_for(lambda: not self._merging)
             before = self.snapshot
             claimed |= before.names
@@ -293,7 +293,7 @@ class State:
             return before
 
     def _compact_if_needed(self) -> None:
-        """Merge parts if they are many or little is left of them; large ones in the background."""
+        """Merge parts if there are many, or many deleted rows; large merges run in the background."""
         with self._released_at_end() as claimed:
             with self.writing:
                 free = [part for part in self.snapshot.parts if part.segment.name not in self._merging]
@@ -316,8 +316,8 @@ class State:
     def _merge_or_log(self, parts: tuple[Part, ...]) -> None:
         try:
             self._merge(parts)
-        except Exception:  # parts stay as they are: the addition or removal before it is done
-            logger.exception("%d parts could not be made one", len(parts))
+        except Exception:  # parts are unchanged, and so is the addition or removal before the merge
+            logger.exception("%d parts could not be merged", len(parts))
 
     def _merge(self, parts: tuple[Part, ...]) -> None:
         if not parts or (len(parts) == 1 and parts[0].live is None):
@@ -329,16 +329,16 @@ class State:
                 return None
             return now._replace(snapshot=now.snapshot.replaced(parts, merged))
 
-        make(self.contents)  # without the lock: what takes time, as the order of ids, is made once
+        make(self.contents)  # without the lock: fills caches, such as the order of ids, that `_change` needs
         self._change(make)
 
 
 def reopened(now: Snapshot, written: Snapshot, opened: Snapshot) -> Snapshot:
-    """A snapshot with parts of files in the place of those that were written to them.
+    """Return the snapshot `now` with parts in memory replaced by those opened from files.
 
-    `now` is `written` with what was changed since, `opened` is `written` as it was opened from its files.
+    `now` is `written` with later changes, `opened` is `written` opened from its files.
     """
-    if now.trained is not opened.trained:  # refitted meanwhile: none of these parts is left
+    if now.trained is not opened.trained:  # refitted meanwhile: no part of `written` is left
         return now
     files = {old.segment.name: (old, new) for old, new in zip(written.parts, opened.parts, strict=True)}
 
@@ -351,16 +351,16 @@ def reopened(now: Snapshot, written: Snapshot, opened: Snapshot) -> Snapshot:
 
 
 def worth_merging(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Parts to make one, so that there are few and little of them is gone; none if all is well."""
-    rows, there = sum(len(part.segment) for part in parts), sum(part.count for part in parts)
-    if rows - there > REMOVED * rows:
+    """Return the parts that should be merged to limit their number and their deleted rows; may be empty."""
+    rows, left = sum(len(part.segment) for part in parts), sum(part.count for part in parts)
+    if rows - left > REMOVED * rows:
         return tuple(parts)
     group: list[Part] = []
     for part in sorted(parts, key=lambda part: part.count):
         if group and part.count > SIMILAR * sum(other.count for other in group):
             break
         group.append(part)
-    return tuple(group) if len(group) >= ALIKE else ()
+    return tuple(group) if len(group) >= LEAST_MERGED else ()
 
 
 def _renew_locks() -> None:
@@ -368,7 +368,7 @@ def _renew_locks() -> None:
         state._make_locks()
 
 
-# A thread that held a lock is not there any more in a forked process; the lock would be held for ever.
+# Locks are made anew in a forked process, where the threads that held them do not exist.
 every_state: WeakSet[State] = WeakSet()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_locks)

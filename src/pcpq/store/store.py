@@ -1,4 +1,4 @@
-"""An index on disk: a directory of files that never change, and a manifest that says which of them count."""
+"""The stored index: a directory of immutable files, and a manifest that names the files in use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pcpq.store.manifest import (
     Manifest,
     ManifestFile,
     StoredPart,
-    is_ours,
+    is_index_file,
     read_manifest,
     readable,
 )
@@ -47,29 +47,29 @@ from pcpq.util.durable_files import (
 )
 
 logger = logging.getLogger(__name__)
-# Readings of a manifest whose files are gone before they could be opened: a writer is in a hurry.
+# Attempts to open a generation. Commits of a fast writer can remove its files before they are opened.
 MOST_TRIES = 100
 
 
 class Contents(NamedTuple):
-    """What an index holds at one moment."""
+    """The contents of an index at one moment."""
 
     snapshot: Snapshot
-    kind: str | None  # of ids
+    kind: str | None  # of ids: "int" or "str"; None: no ids yet
     next_id: int
 
 
 class Committed(NamedTuple):
-    """The generation that a commit made, or found to be there already."""
+    """The result of a commit: the new generation, or the last one if nothing had changed."""
 
     manifest: Manifest
     written: Snapshot
-    opened: Snapshot | None  # the same from its files
+    opened: Snapshot | None  # `written`, opened from its files
 
 
 @dataclass
 class OnDisk:
-    """What files hold, so that nothing is written twice."""
+    """The files of objects that are stored already and need not be written again."""
 
     trained: dict[Trained, FileEntry] = field(default_factory=dict)
     segments: dict[str, FileEntry] = field(default_factory=dict)  # by name
@@ -79,54 +79,56 @@ class OnDisk:
 
 @dataclass
 class Pending:
-    """A commit under way. Until the manifest on disk was read again, its files may be those that count."""
+    """A commit in progress. Its files must stay until the manifest on disk shows whether they are in use."""
 
     disk: OnDisk = field(default_factory=OnDisk)
-    written: list[Path] = field(default_factory=list)  # named before they are written
+    written: list[Path] = field(default_factory=list)  # added before the file is written
     manifest: Manifest | None = None
     text: bytes = b""
     thread: int = field(default_factory=threading.get_ident)
 
 
 class Store:
-    """One directory, as one reader or the one writer sees it."""
+    """The directory of an index, opened by a reader or, with a lock, by its only writer."""
 
     def __init__(self, directory: Path, lock: WriterLock | None = None) -> None:
         self.directory, self.lock = directory, lock
-        self.manifest: Manifest | None = None  # of the newest generation that is known
+        self.manifest: Manifest | None = None  # of the newest known generation
         self._read: ManifestFile | None = None
         self._disk = OnDisk()
-        self._opened: WeakValueDictionary[str, Any] = WeakValueDictionary()  # by file
-        # What was trained stays in memory after a commit; its file is marked as being read all the same.
+        self._opened: WeakValueDictionary[str, Any] = WeakValueDictionary()  # by file name
+        # Keep the trained file mapped, and so marked as being read, although its arrays are used from memory.
         self._marks: WeakKeyDictionary[Snapshot, Bytes] = WeakKeyDictionary()
         self._pending: Pending | None = None
-        self._made = False  # the directory, for a first commit
-        self._confirmed = False  # by the disk: the manifest is there even after a power loss
+        self._made = False  # whether this object created the directory
+        self._confirmed = False  # whether the manifest is known to survive a power loss
         self._committer: int | None = None  # the thread of the last commit
-        self.loads = self.shown = 0  # how many loads there were, and the number of that which is in use
+        self.loads = self.shown = 0  # the number of loads, and the number of the load in use
         self.maps = Maps()
         self._make_lock()
 
     def _make_lock(self) -> None:
         self._writing = threading.Lock()
-        self.loading = threading.RLock()  # lets a signal handler in, which may load too
-        self._within: dict[int, str] = {}  # what threads do that hold it or wait for it
+        self.loading = threading.RLock()  # reentrant, because a signal handler may load too
+        self._within: dict[int, str] = {}  # by thread, the work for which it holds or awaits `_writing`
         every_store.add(self)
 
     def _leave_to_parent(self) -> None:
-        """In a forked process: a commit that the parent has under way is none of ours."""
+        """Forget, in a forked process, a commit that the parent process has in progress."""
         self._make_lock()
         self._pending = None
 
     def _begin(self, what: str) -> None:
-        """Before one thread at a time changes files; refused in a signal handler, which would wait for ever.
+        """Register the work that this thread is about to do under the lock `_writing`.
 
-        What follows is `with self._writing` itself, not a function that yields within it: an interruption
-        while that is entered would leave the lock taken.
+        Raise a ValueError in a signal handler that interrupted such work, because it would wait forever.
+        Callers write `with self._writing` themselves: an interruption while a context manager written in Python
+        is entered would leave the lock taken.
         """
         thread = threading.get_ident()
         if thread in self._within and self._writing.locked():
-            raise ValueError(f"{self.directory} is being {self._within[thread]} by this thread; try afterwards")
+            work = self._within[thread]
+            raise ValueError(f"{self.directory} is being {work} by this thread; try again afterwards")
         self._within[thread] = what
 
     def _end(self) -> None:
@@ -139,10 +141,10 @@ class Store:
 
     @classmethod
     def create(cls, directory: Path) -> Store:
-        """As the writer of a directory that is an index, or will be one."""
+        """Open a directory for writing; it is created if needed, and must be empty or an index."""
         made = make_directory(directory)
         try:
-            strangers = [path.name for path in directory.iterdir() if not is_ours(path.name)]
+            strangers = [path.name for path in directory.iterdir() if not is_index_file(path.name)]
             if strangers and not (directory / MANIFEST).exists():
                 raise FileExistsError(f"{directory} is not an index: it holds {strangers[0]}")
             store = cls._locked(directory)
@@ -155,12 +157,12 @@ class Store:
 
     @classmethod
     def writable(cls, directory: Path) -> Store:
-        """As the writer of an index."""
+        """Open an existing index for writing."""
         known = ManifestFile.read(directory, None)
         store = cls._locked(directory, known)
         try:
-            # The process of the last commit may have been killed before the disk had the new manifest, and a
-            # commit that has nothing to write would not see to it.
+            # The last writer may have been killed before the new manifest was on disk, and a commit without
+            # changes does not sync.
             sync_directory(directory)
             store._confirmed = True
         except BaseException:
@@ -182,13 +184,13 @@ class Store:
         return store
 
     def close(self) -> None:
-        """Let others write, after a commit that another thread has under way.
+        """Wait for a commit in another thread, and release the writer's lock.
 
-        In the middle of it the next writer would remove its files, and then the manifest would name them. A
-        directory that was made for a commit that failed is removed.
+        Without the wait, the next writer would remove files that the manifest is about to name. A directory
+        that was created for a failed commit is removed.
         """
         if self._within.get(threading.get_ident()) == "closed" and self._writing.locked():
-            return  # in a signal handler that interrupted the same
+            return  # in a signal handler that interrupted `close`
         self._begin("closed")
         try:
             with self._writing:
@@ -209,12 +211,12 @@ class Store:
             remove_if_there(path)
 
     def newest(self) -> Manifest:
-        """The manifest on disk, read only if it is another than before."""
+        """Return the manifest on disk; it is read only if the file was replaced since the last call."""
         self._read = ManifestFile.read(self.directory, self._read)
         return self._read.manifest
 
     def load(self) -> tuple[Manifest, Snapshot]:
-        """The newest generation; what is open already is not opened again."""
+        """Open the newest generation; files that are open already are not opened again."""
         for _ in range(MOST_TRIES):
             manifest = self.newest()
             try:
@@ -236,18 +238,19 @@ class Store:
         reopen: bool = False,
         known: Manifest | None = None,
     ) -> Committed:
-        """Make what `contents` returns the newest generation, unless it is that already.
+        """Store what `contents` returns as a new generation, unless the newest one is equal.
 
-        New files first, then the manifest by a rename: a reader, now or after a crash, sees the old generation
-        or the new one, whole. An exception means that the old one stays, unless it is a NotDurableError or its
-        notes say that the new one is there: an interruption may come after the rename.
+        New files are written first, then the manifest is replaced by a rename. A reader sees the complete old
+        generation or the complete new one, also after a crash. An exception means that the old generation
+        stays, unless it is a NotDurableError or its notes say that the new one was committed: an interruption
+        can come after the rename.
 
-        `contents` is called when no other commit is under way: a commit never writes what is older than the one
-        before it. Its files are opened if `reopen` asks for it and the generation is another than `known`.
+        `contents` is called when no other commit is in progress, so that no commit stores contents older than
+        those of the commit before it. With `reopen`, the files of a generation other than `known` are opened.
         """
         self._begin("committed")
         try:
-            with self.telling_what_is_there(), self._writing:
+            with self.noting_commits(), self._writing:
                 self._refuse_without_lock()
                 self._settle()
                 now = contents()
@@ -261,14 +264,22 @@ class Store:
             self._end()
 
     def _same_manifest(self, contents: Contents, config: IndexConfig) -> Manifest | None:
-        """The newest manifest if it says all of it already, and the disk has it."""
+        """Return the newest manifest if it is on disk and describes exactly these contents, else None."""
         last, (snapshot, kind, next_id) = self.manifest, contents
         trained = self._disk.trained.get(snapshot.trained)
         found = [self._stored_part(part) for part in snapshot.parts]
         parts = tuple(part for part in found if part is not None)
         if last is None or not self._confirmed or trained is None or len(parts) < len(found):
             return None
-        new = Manifest(last.generation, config, kind, next_id, trained, parts, snapshot.recall)
+        new = Manifest(
+            generation=last.generation,
+            config=config,
+            kind=kind,
+            next_id=next_id,
+            trained=trained,
+            parts=parts,
+            recall=snapshot.recall,
+        )
         return last if new == last and (self.directory / MANIFEST).exists() else None
 
     def _commit(self, contents: Contents, config: IndexConfig, sync: Callable[[], None]) -> Manifest:
@@ -278,12 +289,20 @@ class Store:
         generation = 1 if self.manifest is None else self.manifest.generation + 1
         trained = self._store_trained(snapshot.trained, pending)
         parts = tuple(self._store_part(part, pending) for part in snapshot.parts)
-        manifest = Manifest(generation, config, kind, next_id, trained, parts, snapshot.recall)
+        manifest = Manifest(
+            generation=generation,
+            config=config,
+            kind=kind,
+            next_id=next_id,
+            trained=trained,
+            parts=parts,
+            recall=snapshot.recall,
+        )
         pending.text = manifest.text()
         manifest = readable(pending.text, self.directory)
         write_new(new_manifest, [pending.text])
         sync()
-        # Again: the lock file may be gone, and this process may be one that a signal handler forked.
+        # Check again: the lock file may have been removed, or a signal handler may have forked this process.
         self._refuse_without_lock()
         pending.manifest = manifest
         self._confirmed = False
@@ -292,14 +311,14 @@ class Store:
         try:
             sync()
         except OSError as error:
-            reason = f"generation {generation} is there, but the disk did not confirm it: {error.strerror}"
+            reason = f"generation {generation} was committed, but the disk did not confirm it: {error.strerror}"
             raise NotDurableError(error.errno, reason, str(self.directory)) from error
         self._confirmed = True
         return manifest
 
     def _new_file(self, name: str, pending: Pending) -> Path:
-        """Where to write a file that goes if the commit fails."""
-        self._refuse_without_lock()  # which a process that was forked since has not
+        """Return the path of a new file, which is removed if the commit fails."""
+        self._refuse_without_lock()  # a process forked during the commit has no lock
         pending.written.append(self.directory / name)
         return pending.written[-1]
 
@@ -309,17 +328,17 @@ class Store:
 
     @contextlib.contextmanager
     def _settling(self) -> Iterator[None]:
-        """Whatever interrupts a commit: files that count stay, all others go."""
+        """If the commit in this block is interrupted, keep files that are in use and remove the others."""
         try:
             yield
         except BaseException:
-            with contextlib.suppress(OSError, FormatError):  # then all stay, and the next commit looks again
+            with contextlib.suppress(OSError, FormatError):  # then all files stay until the next commit
                 self._settle()
             raise
 
     @contextlib.contextmanager
-    def telling_what_is_there(self) -> Iterator[None]:
-        """An exception that comes after a commit of this thread took place says so."""
+    def noting_commits(self) -> Iterator[None]:
+        """Add a note to an exception that is raised after a commit of this thread has taken place."""
         before, thread = self.manifest, threading.get_ident()
         try:
             yield
@@ -332,29 +351,29 @@ class Store:
             raise
 
     def _settle(self) -> None:
-        """Decide a commit that was interrupted by what the manifest on disk names."""
+        """Accept or undo an interrupted commit, depending on the manifest on disk."""
         pending = self._pending
         if pending is None or self.lock is None or not self.lock.held:
             return
-        there = self._manifest_text()
-        if pending.manifest is not None and there == pending.text:
+        on_disk = self._manifest_text()
+        if pending.manifest is not None and on_disk == pending.text:
             self._accept(pending)
             return
         for path in pending.written:
-            if path.name.encode() not in there:
+            if path.name.encode() not in on_disk:
                 remove_if_there(path)
         self._pending = None
 
     def _reopened(self, manifest: Manifest) -> Snapshot | None:
-        """A generation from its files; None if it cannot be opened now, for want of descriptors or memory."""
+        """Open a generation from its files; return None if file descriptors or memory do not suffice."""
         try:
             return self.snapshot_of(manifest)
         except OSError as error:
-            logger.warning("%s: is used from memory, not from its files: %s", self.directory, error)
+            logger.warning("%s: stays in memory, because its files cannot be opened: %s", self.directory, error)
             return None
 
     def verify(self, manifest: Manifest) -> None:
-        """Read every file of a generation again, and compare all of it with its checksums."""
+        """Read every file of a generation again and compare it with its checksums."""
         read_manifest(self.directory)
         try:
             snapshot = Store(self.directory).snapshot_of(manifest)
@@ -367,11 +386,11 @@ class Store:
         self.maps.refuse_replaced()
 
     def adopt(self, name: str, entry: FileEntry) -> None:
-        """A segment that others wrote here: a commit of it has nothing to write."""
+        """Register a segment file that another process wrote here, so that a commit does not write it again."""
         self._disk.segments[name] = entry
 
     def tidy(self) -> None:
-        """Remove files of ours that the manifest does not name and no process reads. Only the writer may."""
+        """Remove index files that the manifest does not name and no process reads. Needs the writer's lock."""
         self._begin("tidied")
         try:
             with self._writing:
@@ -379,12 +398,12 @@ class Store:
                     if self.lock is not None and self.lock.held:
                         remove_unread(path)
         except OSError as error:  # the next commit tries again
-            logger.warning("%s: files that are not needed were not removed: %s", self.directory, error)
+            logger.warning("%s: unused files were not removed: %s", self.directory, error)
         finally:
             self._end()
 
     def _manifest_text(self) -> bytes:
-        """As it is on disk: what this object believes may be older."""
+        """Return the manifest file on disk, which may be newer than `manifest`; empty if there is none."""
         try:
             return read_text(self.directory / MANIFEST)
         except FileNotFoundError:
@@ -392,15 +411,15 @@ class Store:
 
     def _files_not_named(self, manifest: bytes) -> list[Path]:
         needed = (MANIFEST, LOCK)
-        ours = (path for path in self.directory.iterdir() if is_ours(path.name) and path.name not in needed)
-        return [path for path in ours if path.name.encode() not in manifest]
+        found = (path for path in self.directory.iterdir() if is_index_file(path.name))
+        return [path for path in found if path.name not in needed and path.name.encode() not in manifest]
 
     def _store_trained(self, trained: Trained, pending: Pending) -> FileEntry:
         entry = self._disk.trained.get(trained)
         if entry is None:
             entry = write_trained(self._new_file(new_name("trained"), pending), trained)
         pending.disk.trained[trained] = entry
-        self._opened[entry.file] = trained  # parts know by it that they go together
+        self._opened[entry.file] = trained  # parts of one index share this object
         return entry
 
     def _store_part(self, part: Part, pending: Pending) -> StoredPart:
@@ -409,7 +428,7 @@ class Store:
         entry = self._disk.segments.get(name)
         if entry is None:
             if (self.directory / file_of(segment)).exists():
-                # Saved before: who knows what became of it.
+                # Written by an earlier save; its content cannot be relied on.
                 segment = replace(segment, name=(name := uuid4().hex))
             entry = write_segment(self._new_file(file_of(segment), pending), segment)
         new.segments[name] = entry
@@ -430,7 +449,7 @@ class Store:
         return StoredPart(entry, part.count, stored[1], known)
 
     def _stored_part(self, part: Part) -> StoredPart | None:
-        """A part whose files are all there."""
+        """Return the entry of a part whose files are all stored, else None."""
         name = part.segment.name
         entry, attributes = self._disk.segments.get(name), self._disk.attributes.get(name)
         mask, live = self._disk.live.get(name, (None, None))
@@ -439,7 +458,7 @@ class Store:
         return StoredPart(entry, part.count, live, attributes)
 
     def snapshot_of(self, manifest: Manifest) -> Snapshot:
-        """Open all files of a generation; a FormatError unless they are there, with their sizes and headers."""
+        """Open all files of a generation; raise a FormatError if sizes or headers do not match."""
         disk = OnDisk()
         trained = self._once(manifest.trained, lambda entry: read_trained(self.directory, entry))
         disk.trained[trained] = manifest.trained
@@ -453,14 +472,14 @@ class Store:
         for part in parts:
             if (part.segment.names is not None) != (manifest.kind == "str"):
                 raise FormatError(
-                    f"{self.directory}: ids are {manifest.kind}, but not those of {file_of(part.segment)}"
+                    f"{self.directory}: ids are of kind {manifest.kind}, but not in {file_of(part.segment)}"
                 )
         self._disk = disk
         self.maps.add(self.directory / name for name in manifest.files)
         recall = manifest.recall
         if recall is not None and recall.probes[-1] != len(trained.partition):
             raise FormatError(
-                f"{self.directory}: recall of {recall.probes[-1]} lists, not {len(trained.partition)}"
+                f"{self.directory}: recall of {recall.probes[-1]} lists; expected {len(trained.partition)}"
             )
         snapshot = Snapshot(trained, parts, recall)
         self._marks[snapshot] = map_file(self.directory / manifest.trained.file, manifest.trained.bytes)
@@ -479,7 +498,7 @@ class Store:
             disk.attributes[stored.name] = stored.attributes
         if stored.live is None:
             if stored.count != len(segment):
-                raise FormatError(f"{self.directory}: {stored.count} of {len(segment)} rows are there")
+                raise FormatError(f"{self.directory}: {stored.count} of {len(segment)} rows without tombstones")
             return Part.whole(segment)
 
         def read_live(entry: FileEntry) -> Part:
@@ -490,7 +509,7 @@ class Store:
 
         part: Part = self._once(stored.live, read_live)
         if part.live is None or part.count != stored.count or part.segment is not segment:
-            raise FormatError(f"{self.directory / stored.live.file}: other than {stored.count} rows are there")
+            raise FormatError(f"{self.directory / stored.live.file}: does not leave {stored.count} rows")
         disk.live[stored.name] = (part.live, stored.live)
         return part
 
@@ -502,12 +521,12 @@ class Store:
 
 
 def new_name(kind: str) -> str:
-    """Of a file that is not there yet."""
+    """Return the name of a new file."""
     return f"{kind}-{uuid4().hex}.safetensors"
 
 
 def add_note(error: BaseException, text: str) -> None:
-    """As BaseException.add_note, which Python 3.10 does not have; once."""
+    """Add a note to an exception, once; BaseException.add_note does not exist in Python 3.10."""
     notes = getattr(error, "__notes__", [])
     if text not in notes:
         error.__notes__ = [*notes, text]  # type: ignore[attr-defined]
@@ -518,7 +537,7 @@ def _leave_to_parent() -> None:
         store._leave_to_parent()
 
 
-# In a forked process the thread that held a lock is not there to release it.
+# Locks are made anew in a forked process, where the threads that held them do not exist.
 every_store: WeakSet[Store] = WeakSet()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_leave_to_parent)

@@ -1,4 +1,4 @@
-"""Attributes in files of the Arrow IPC format."""
+"""Files of attributes in the Arrow IPC format."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from pcpq.util.durable_files import write_new
 if TYPE_CHECKING:
     import pyarrow
 
-# How a file of Arrow begins and ends: the length of its footer before the last of it. The first message begins
-# after two bytes more, with -1 and its length, or its length alone.
+# An Arrow file begins with MAGIC and ends with the length of its footer and MAGIC. The first message begins two
+# bytes after the first MAGIC, with -1 and its length, or with its length alone.
 MAGIC, TAIL, MESSAGE = b"ARROW1", struct.Struct("<i6s"), struct.Struct("<ii")
-# Besides Arrow's own, what reading may raise for a file that was made by chance or by an enemy.
+# Exceptions other than Arrow's own that a damaged or malicious file can cause.
 UNREADABLE = (ValueError, TypeError, KeyError, OSError, OverflowError, MemoryError, RecursionError)
 
 
 def write_attributes(path: Path, attributes: Attributes) -> FileEntry:
-    """Write a new file; its checksum is of all of it."""
+    """Write attributes to a new file; the checksum of its entry covers the whole file."""
     pa = arrow()
     sink = pa.BufferOutputStream()
     table = attributes.table.combine_chunks()
@@ -34,11 +34,11 @@ def write_attributes(path: Path, attributes: Attributes) -> FileEntry:
         writer.write_table(table)
     content = np.frombuffer(sink.getvalue(), np.uint8)
     write_new(path, [content])
-    return FileEntry(path.name, content.nbytes, checksum(content))
+    return FileEntry(file=path.name, bytes=content.nbytes, check=checksum(content))
 
 
 def read_attributes(directory: Path, entry: FileEntry, count: int) -> Attributes:
-    """A table that is mapped, and checked when it is wanted."""
+    """Map a file of attributes; it is read and checked at first use."""
     path = directory / entry.file
     content = map_file(path, entry.bytes)
 
@@ -47,7 +47,7 @@ def read_attributes(directory: Path, entry: FileEntry, count: int) -> Attributes
             raise FormatError(f"{path}: does not match its checksum")
         pa = arrow()
         try:
-            # Before Arrow looks at the schema: it runs what is registered for the types in it.
+            # Before Arrow reads the schema, because it runs code that is registered for extension types.
             refuse_extensions(content)
             table = pa.ipc.open_file(pa.py_buffer(content)).read_all()
             table.validate(full=True)
@@ -62,10 +62,10 @@ def read_attributes(directory: Path, entry: FileEntry, count: int) -> Attributes
 
 
 def refuse_extensions(content: NDArray[np.uint8]) -> None:
-    """A ValueError for a file with an extension type, at any depth, found without Arrow's help.
+    """Raise a ValueError if a file has a column of an extension type, at any depth.
 
-    A schema lies in the footer, which Arrow reads, and in the first message, which others may. Metadata of
-    columns is not compressed, and a string lies in one piece.
+    The bytes are searched without Arrow: the footer, which has the schema that Arrow reads, and the first
+    message, which has the schema that other readers use. Metadata of columns is not compressed.
     """
     size = len(content)
     if size < len(MAGIC) + 2 + TAIL.size or content[: len(MAGIC)].tobytes() != MAGIC:
@@ -73,8 +73,8 @@ def refuse_extensions(content: NDArray[np.uint8]) -> None:
     length, magic = TAIL.unpack(content[size - TAIL.size :].tobytes())
     first, end = len(MAGIC) + 2, size - TAIL.size
     if magic != MAGIC or not 0 < length <= end - first:
-        raise ValueError("it has no footer of an Arrow file")
-    # The message comes after its length, in most versions after a mark.
+        raise ValueError("it has no Arrow footer")
+    # The message follows its length, which most versions precede with -1.
     mark, message = MESSAGE.unpack(content[first : first + MESSAGE.size].tobytes().ljust(MESSAGE.size, b"\0"))
     start = first + MESSAGE.size if mark == -1 else first + MESSAGE.size // 2
     last = start + max(message if mark == -1 else mark, 0)

@@ -1,4 +1,4 @@
-"""Arrays in a file of the safetensors format, each at a multiple of 64 bytes, and read as they lie there."""
+"""Files of arrays in the safetensors format. Arrays are aligned to 64 bytes and mapped, not copied."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pcpq.store.files import MOST_TEXT, map_file, reading
 from pcpq.util.durable_files import write_new
 
 ALIGNED = 64
-PADDING = "padding."  # arrays of zeros between others
+PADDING = "padding."  # prefix of the names of arrays of zeros between other arrays
 METADATA = "__metadata__"
 DTYPES: dict[str, np.dtype[Any]] = {
     "U8": np.dtype("u1"),
@@ -41,7 +41,7 @@ Shape = tuple[np.dtype[Any], tuple[int, ...]]
 
 @dataclass(frozen=True)
 class FileEntry:
-    """How a manifest names a file: with its size, and the checksum of its header."""
+    """The entry of a file in a manifest: name, size, and checksum of the header."""
 
     file: str
     bytes: int
@@ -49,25 +49,25 @@ class FileEntry:
 
 
 def checksum(array: NDArray[Any]) -> int:
-    """CRC-32C of an array's bytes."""
+    """Return the CRC-32C of the bytes of an array."""
     return int(_core.crc32c(as_bytes(array)))
 
 
 def as_bytes(array: NDArray[Any]) -> Bytes:
-    """The bytes of an array, in one row."""
+    """Return the bytes of an array as a flat array."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def write_tensors(path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> FileEntry:
-    """Write a new file."""
+    """Write arrays and metadata to a new file, and return its entry."""
     header, chunks = lay_out(arrays, metadata)
     write_new(path, [header, *chunks])
     size = len(header) + sum(chunk.nbytes for chunk in chunks)
-    return FileEntry(path.name, size, checksum(np.frombuffer(header, np.uint8)))
+    return FileEntry(file=path.name, bytes=size, check=checksum(np.frombuffer(header, np.uint8)))
 
 
 def lay_out(arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> tuple[bytes, list[Bytes]]:
-    """The header, and all bytes after it."""
+    """Return the header of a file and all bytes after it."""
     stored = {name: array.astype(array.dtype.newbyteorder("<"), copy=False) for name, array in arrays.items()}
     header, places = header_for({name: (array.dtype, array.shape) for name, array in stored.items()}, metadata)
     chunks: list[Bytes] = []
@@ -81,7 +81,7 @@ def lay_out(arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> tuple[
 
 
 def header_for(shapes: dict[str, Shape], metadata: dict[str, str]) -> tuple[bytes, dict[str, int]]:
-    """The header of a file of such arrays, and where in the file each of them begins."""
+    """Return the header of a file with arrays of these shapes, and the offset of each array."""
     entries: dict[str, Any] = {METADATA: metadata}
     starts: dict[str, int] = {}
     end = 0
@@ -96,7 +96,7 @@ def header_for(shapes: dict[str, Shape], metadata: dict[str, str]) -> tuple[byte
     text += b" " * (-(len(text) + 8) % ALIGNED)
     if len(text) > MOST_TEXT:
         raise ValueError(
-            f"the index cannot be stored: a header of {len(text)} bytes; at most {MOST_TEXT} are read"
+            f"the index cannot be stored: a header has {len(text)} bytes; at most {MOST_TEXT} are read"
         )
     header = len(text).to_bytes(8, "little") + text
     return header, {name: len(header) + start for name, start in starts.items()}
@@ -111,7 +111,7 @@ def _entry(dtype: np.dtype[Any], shape: tuple[int, ...], start: int) -> dict[str
 
 
 class Tensors:
-    """The arrays of a file. None is read before it is asked for."""
+    """The arrays of a file, which are mapped and read when they are used."""
 
     def __init__(self, directory: Path, entry: FileEntry) -> None:
         self.path = directory / entry.file
@@ -134,20 +134,20 @@ class Tensors:
                 raise FormatError(f"{self.path}: {name} is not all zeros")
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """An array, or a FormatError."""
+        """Return an array; raise a FormatError if it does not exist."""
         if name not in self._arrays:
             raise FormatError(f"{self.path}: there is no array {name!r}")
         return self._arrays[name]
 
     def get(self, name: str) -> NDArray[Any] | None:
-        """An array, or None."""
+        """Return an array, or None if it does not exist."""
         return self._arrays.get(name)
 
     def shaped(self, name: str, dtype: str, shape: tuple[int | None, ...]) -> NDArray[Any]:
-        """An array of a dtype and a shape, None where any length will do."""
+        """Return an array; raise a FormatError unless it has this dtype and shape (None: any length)."""
         array = self[name]
         fits = array.ndim == len(shape) and all(
-            wanted in (None, there) for wanted, there in zip(shape, array.shape, strict=True)
+            wanted in (None, length) for wanted, length in zip(shape, array.shape, strict=True)
         )
         if NAMES[array.dtype] != dtype or not fits:
             raise FormatError(
@@ -156,24 +156,24 @@ class Tensors:
         return array
 
     def check(self, name: str, expected: Any) -> None:
-        """Compare an array with its checksum."""
+        """Raise a FormatError unless an array has the expected checksum."""
         found = checksum(self[name])
         if isinstance(expected, bool) or expected not in (found, str(found)):
             raise FormatError(f"{self.path}: {name} does not match its checksum")
 
     def _checked(self, entries: dict[str, Any]) -> Iterator[tuple[str, NDArray[Any]]]:
-        """Arrays that follow each other from the start of the data to its end."""
+        """Yield the arrays; raise a FormatError unless they fill the data without gaps or overlaps."""
         end = 0
         for name, entry in sorted(entries.items(), key=lambda item: tuple(item[1]["data_offsets"])):
             dtype, shape, (start, stop) = self._fields(name, entry)
             if start != end or stop - start != prod(shape) * dtype.itemsize or stop > len(self._data):
                 raise FormatError(
-                    f"{self.path}: {name} of shape {shape} lies at {start} to {stop}; what is before it"
-                    f" ends at {end}, the file at {len(self._data)}"
+                    f"{self.path}: {name} of shape {shape} lies at {start} to {stop}; the array before"
+                    f" it ends at {end}, the file at {len(self._data)}"
                 )
             if (self._first + start) % dtype.itemsize:
                 raise FormatError(
-                    f"{self.path}: {name} lies at {start}, which is no place for {entry['dtype']}"
+                    f"{self.path}: {name} lies at {start}, which is not aligned for {entry['dtype']}"
                 )
             end = stop
             yield name, self._data[start:stop].view(dtype).reshape(shape)
@@ -188,18 +188,18 @@ class Tensors:
 
 
 def parse_object(text: bytes, path: Path) -> dict[str, Any]:
-    """JSON that is an object, with no name twice."""
+    """Parse a JSON object; raise a FormatError if the text is not one or has a repeated name."""
 
-    def refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def refuse_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            raise ValueError("a name is there twice")
+            raise ValueError("a name occurs twice")
         return found
 
     try:
-        found = json.loads(text, object_pairs_hook=refuse_twice)
+        found = json.loads(text, object_pairs_hook=refuse_repeated)
     except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: is not JSON that can be read: {error}") from error
+        raise FormatError(f"{path}: is not valid JSON: {error}") from error
     if not isinstance(found, dict):
         raise FormatError(f"{path}: is not a JSON object")
     return found

@@ -78,7 +78,7 @@ def replaced(path: Path) -> Iterator[IO[bytes]]:
     try:
         file = new.open("xb")
     except FileNotFoundError:
-        raise FileNotFoundError(f"{path.parent} is not there") from None
+        raise FileNotFoundError(f"{path.parent} does not exist") from None
     try:
         with file:
             yield file

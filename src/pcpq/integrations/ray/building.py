@@ -15,7 +15,8 @@ import numpy as np
 import ray
 from numpy.typing import NDArray
 
-from pcpq.building import learn, open_index
+from pcpq.building import config_for, learn, open_index
+from pcpq.config import DEFAULT_KEEP
 from pcpq.index import Index, state_of
 from pcpq.integrations.ray.encoding import Encoded, batch_rows, encode_part
 from pcpq.integrations.ray.merging import (
@@ -31,6 +32,7 @@ from pcpq.integrations.ray.sampling import GatheredStream
 from pcpq.integrations.ray.sources import Source, source_of, values_of
 from pcpq.integrations.ray.tasks import in_order, run
 from pcpq.io.arrays import FloatArray, Ids
+from pcpq.quantizers import Quantizer
 from pcpq.search.recall_curve import FEW, RecallCurve
 from pcpq.search.snapshot import Snapshot
 from pcpq.segment.attributes import arrow
@@ -50,7 +52,7 @@ MOST_ROWS = (1 << 31) - 1
 # Approximate bytes of encoded rows, or of vectors read for a sample, per task.
 TASK_BYTES = 1 << 27
 # Tasks per CPU; with several, a slow task delays the build less.
-TASKS_A_CPU = 4
+TASKS_PER_CPU = 4
 # Times that a task is repeated because its worker or its node died.
 RETRIES = 10
 
@@ -84,7 +86,12 @@ def build(
     threads: int | None = None,
     task_bytes: int = TASK_BYTES,
     progress: Progress | None = None,
-    **parameters: Any,
+    quantizer: Quantizer | None = None,
+    n_lists: int | None = None,
+    rotation: str | None = None,
+    codebooks: str = "shared",
+    keep: str | None = DEFAULT_KEEP,
+    seed: int = 0,
 ) -> Index:
     """Build an index from files or a dataset on all nodes of the connected Ray cluster.
 
@@ -109,7 +116,7 @@ def build(
     first_id : first id if no ids are given
     threads : number of threads of the calling process, for training and measuring; each task has one
     task_bytes : approximate number of bytes of rows per task
-    parameters : quantizer, n_lists, rotation, codebooks, keep and seed, as in pcpq.build
+    quantizer, n_lists, rotation, codebooks, keep, seed : the parameters of pcpq.build
 
     Returns
     -------
@@ -123,9 +130,29 @@ def build(
         raise ValueError(f"metric is {metric!r}, like is {like!r}: give one of them")
 
     def learn_here(stream: GatheredStream) -> tuple[Index, TuningQueries]:
-        return learn(stream, str(metric), queries, bytes_per_vector, threads, parameters)
+        config = config_for(
+            stream,
+            bytes_per_vector,
+            metric=str(metric),
+            quantizer=quantizer,
+            n_lists=n_lists,
+            rotation=rotation,
+            codebooks=codebooks,
+            keep=keep,
+            seed=seed,
+        )
+        return learn(stream, config, queries, threads)
 
-    learned = learn_here if like is None else learned_from(like, queries, bytes_per_vector, parameters)
+    learned: Learn = learn_here
+    if like is not None:
+        optional = (queries, bytes_per_vector, quantizer, n_lists, rotation)
+        if any(value is not None for value in optional) or (
+            codebooks != "shared" or keep is not DEFAULT_KEEP or seed != 0
+        ):
+            raise ValueError(
+                f"like is {os.fspath(like)}, which determines all settings: no others are accepted"
+            )
+        learned = learned_from(like)
     store = Store.create(directory)
     try:
         Build(store, source, task_bytes, threads, progress).run(
@@ -210,7 +237,7 @@ class Build:
         n, batch = len(self.source), batch_rows(self.source.dimensions)
         row_bytes = row_bytes or 4 * self.source.dimensions
         cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        rows = min(self.task_bytes // row_bytes, -(-n // (TASKS_A_CPU * cpus)))
+        rows = min(self.task_bytes // row_bytes, -(-n // (TASKS_PER_CPU * cpus)))
         step = max(1, -(-rows // batch)) * batch
         return [slice(first, min(first + step, n)) for first in range(0, n, step)]
 
@@ -301,12 +328,8 @@ def columns_of(source: Source, name: str) -> Any:
     return arrow().chunked_array(parts)
 
 
-def learned_from(like: Any, queries: Any, bytes_per_vector: Any, parameters: dict[str, Any]) -> Learn:
+def learned_from(like: str | os.PathLike[str]) -> Learn:
     """Return a function that gives the training and the recall curve of an existing index."""
-    if queries is not None or bytes_per_vector is not None or parameters:
-        raise ValueError(
-            f"like is {os.fspath(like)}, which settles everything: queries and parameters are not accepted"
-        )
     index = open_index(like)
     no_queries = TuningQueries(
         np.empty((0, state_of(index).snapshot.trained.dimensions)), np.empty(0, np.int64), "given"

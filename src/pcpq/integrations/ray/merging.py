@@ -30,7 +30,7 @@ from pcpq.store.serialization import (
     Arrays,
     guard_of,
     large_arrays,
-    page_of,
+    page_rows,
     segment_metadata,
     small_arrays,
 )
@@ -53,7 +53,7 @@ class Frame:
     counts: NDArray[np.int64]  # (L,)
     shapes: dict[str, Shape]  # of every array
     places: dict[str, int]  # offset of each array, for a header of the expected length
-    rows_a_page: int
+    rows_per_page: int
     unpacked: bool
 
     @property
@@ -101,9 +101,17 @@ def frame_of(
     filled = int(np.flatnonzero(parts[0].counts)[0])
     one = PartFile(directory, parts[0].entry).rows(slice(filled, filled + 1)).taken(slice(0, 1))
     example = Segment.of(trained, copied(one), ListStatistics(1.0, np.zeros((3, len(counts))), 0.0), names)
-    rows_a_page, n = page_of(example.kept), int(counts.sum())
-    frame = Frame(directory, name, counts, {}, {}, rows_a_page, example.packed.unpacked)
-    pages = -(-n // rows_a_page)
+    rows_per_page, n = page_rows(example.kept), int(counts.sum())
+    frame = Frame(
+        directory=directory,
+        name=name,
+        counts=counts,
+        shapes={},
+        places={},
+        rows_per_page=rows_per_page,
+        unpacked=example.packed.unpacked,
+    )
+    pages = -(-n // rows_per_page)
     spread = ListStatistics(1.0, np.zeros((3, len(counts))), 0.0)
     small = small_arrays(counts, spread, np.zeros(len(counts), np.uint32), np.zeros(pages, np.uint32))
     shapes = {part: (array.dtype, array.shape) for part, array in small.items()}
@@ -124,8 +132,8 @@ def placed(frame: Frame, parts: Sequence[Encoded], extra: int = 0) -> Frame:
     checks = dict.fromkeys(SMALL, USUAL_CHECK)
     large_checks = {part: USUAL_CHECK for part in LATER if part in frame.shapes}
     spread = spread_of(parts, np.zeros((3, len(frame.counts))))
-    words = segment_metadata(frame.blocks, spread, frame.rows_a_page, checks, large_checks)
-    _, places = header_for(frame.shapes, words)
+    metadata = segment_metadata(frame.blocks, spread, frame.rows_per_page, checks, large_checks)
+    _, places = header_for(frame.shapes, metadata)
     return replace(frame, places={name: place + extra for name, place in places.items()})
 
 
@@ -151,18 +159,24 @@ def write_lists(frame: Frame, trained: Trained, entries: Sequence[FileEntry], li
             builder.append(some, nothing)
     first, last = (int(frame.blocks.rows[number]) for number in (lists.start, lists.stop))
     if builder.count == 0:
-        return Written(lists, np.zeros(len(counts), np.uint32), totals.T, 0, np.zeros(0, np.uint32))
+        return Written(
+            lists=lists,
+            list_checks=np.zeros(len(counts), np.uint32),
+            sums=totals.T,
+            first_page=0,
+            page_checks=np.zeros(0, np.uint32),
+        )
     rows, _ = builder.finish()
     rows.sort_by_list()
     blocks = Blocks.of(counts, dense=frame.dense)
     codes = Codes(rows.centers, rows.scales)
     packed = trained.codebooks.pack(blocks, rows.lists, codes, rows.bias_bytes)
-    columns = (rows.gains, rows.biases, rows.kept, rows.units, rows.ids)
-    segment = Segment(trained, blocks, packed, nothing, *columns)
+    columns = {name: getattr(rows, name) for name in ("gains", "biases", "kept", "units", "ids")}
+    segment = Segment(trained, blocks, packed, nothing, **columns)
     list_checks = np.empty(len(counts), np.uint32)
     one_page = np.empty(1, np.uint32)
     guard_of(segment, "", max(1, last - first), list_checks, one_page).compute(list_checks, one_page)
-    first_page, page_checks = checks_of_pages(segment.kept, first, frame.rows_a_page, frame)
+    first_page, page_checks = checks_of_pages(segment.kept, first, frame.rows_per_page, frame)
     descriptor = os.open(frame.path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         for name, array in large_arrays(segment).items():
@@ -173,19 +187,25 @@ def write_lists(frame: Frame, trained: Trained, entries: Sequence[FileEntry], li
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    return Written(lists, list_checks, totals.T, first_page, page_checks)
+    return Written(
+        lists=lists,
+        list_checks=list_checks,
+        sums=totals.T,
+        first_page=first_page,
+        page_checks=page_checks,
+    )
 
 
 def checks_of_pages(
-    kept: NDArray[Any], first: int, rows_a_page: int, frame: Frame
+    kept: NDArray[Any], first: int, rows_per_page: int, frame: Frame
 ) -> tuple[int, NDArray[np.uint32]]:
     """Return the number of the first complete page in rows from `first` on, and all their checksums."""
     n, last = int(frame.counts.sum()), first + len(kept)
-    first_page = -(-first // rows_a_page)
-    end_page = -(-n // rows_a_page) if last == n else last // rows_a_page
+    first_page = -(-first // rows_per_page)
+    end_page = -(-n // rows_per_page) if last == n else last // rows_per_page
     if end_page <= first_page:
         return first_page, np.zeros(0, np.uint32)
-    some = kept[first_page * rows_a_page - first : end_page * rows_a_page - first]
+    some = kept[first_page * rows_per_page - first : end_page * rows_per_page - first]
     rows = np.array([0, len(some)])
     places = np.array([0, -(-len(some) // BLOCK) * BLOCK])
     checks, one_list = np.empty(end_page - first_page, np.uint32), np.empty(1, np.uint32)
@@ -197,7 +217,7 @@ def checks_of_pages(
         by_block=[],
         by_row=[],
         kept=flat,
-        rows_per_page=rows_a_page,
+        rows_per_page=rows_per_page,
         list_checks=one_list,
         page_checks=checks,
     )
@@ -240,15 +260,15 @@ def finish(
     for part, array in string_ids.items():
         as_array(frame, content, part).reshape(-1)[:] = as_bytes(array)
     kept = as_array(frame, content, "kept")
-    width = size_of((frame.shapes["kept"][0], frame.shapes["kept"][1][1:])) * frame.rows_a_page
+    width = size_of((frame.shapes["kept"][0], frame.shapes["kept"][1][1:])) * frame.rows_per_page
     for page in np.flatnonzero(~known):  # pages across the ranges of two tasks
         page_checks[page] = _core.crc32c(np.ascontiguousarray(kept[page * width : (page + 1) * width]))
     spread = spread_of(parts, sums)
     small = small_arrays(frame.counts, spread, list_checks, page_checks)
     checks = {part: checksum(array) for part, array in small.items()}
     large_checks = {part: checksum(as_array(frame, content, part)) for part in LATER if part in frame.shapes}
-    words = segment_metadata(frame.blocks, spread, frame.rows_a_page, checks, large_checks)
-    header, places = header_for(frame.shapes, words)
+    metadata = segment_metadata(frame.blocks, spread, frame.rows_per_page, checks, large_checks)
+    header, places = header_for(frame.shapes, metadata)
     if places != frame.places:
         moved = replace(frame, places=places)
         del kept
@@ -265,7 +285,7 @@ def finish(
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    return FileEntry(frame.path.name, size, checksum(np.frombuffer(header, np.uint8)))
+    return FileEntry(file=frame.path.name, bytes=size, check=checksum(np.frombuffer(header, np.uint8)))
 
 
 def as_array(frame: Frame, content: NDArray[np.uint8], name: str) -> NDArray[np.uint8]:

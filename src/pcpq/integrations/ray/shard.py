@@ -40,7 +40,7 @@ Key = tuple[int, int]
 
 
 class GenerationGoneError(Exception):
-    """A generation is not loaded in a shard, or no longer."""
+    """Raised if a generation is not, or no longer, loaded in a shard."""
 
 
 class Filter(NamedTuple):
@@ -129,7 +129,14 @@ class Shard:
         snapshot = loaded.snapshot
         counts = tuple(part.count for part in snapshot.parts)
         key = key_of(loaded.manifest)
-        return Description(key, loaded.manifest, loaded.bounds, snapshot.trained, snapshot.recall, counts)
+        return Description(
+            key=key,
+            manifest=loaded.manifest,
+            bounds=loaded.bounds,
+            trained=snapshot.trained,
+            recall=snapshot.recall,
+            counts=counts,
+        )
 
     def release(self, key: Key) -> None:
         """Unload a generation."""
@@ -168,7 +175,7 @@ class Shard:
                     found.append((scores, np.where(found_rows, part.ids[np.maximum(rows, 0)], -1)))
         return cut(best_of(found, len(queries), k), request.pieces)
 
-    def words(self, key: Key, numbers: Ids) -> NDArray[np.object_]:
+    def strings(self, key: Key, numbers: Ids) -> NDArray[np.object_]:
         """Return the string ids of internal numbers."""
         return self._held(key).snapshot.strings(numbers)
 

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, overload
 from uuid import uuid4
 
 import numpy as np
@@ -44,7 +44,7 @@ Found = TypeVar("Found")
 
 
 class PartialResult(NamedTuple):
-    """A Result from the shards that answered. `missing` names the shards that did not."""
+    """The result of the shards that responded. `missing` names the shards that did not."""
 
     scores: Float32Array
     ids: NDArray[Any]
@@ -148,6 +148,38 @@ class ShardedIndex:
         """The generation of each directory that searches see now."""
         return tuple(key[0] for key in self._fitted().keys)
 
+    @overload
+    def search(
+        self,
+        queries: Any,
+        k: int = 10,
+        *,
+        target_recall: float | None = None,
+        probes: int | None = None,
+        rerank: int | None = None,
+        filter: Any = None,
+        exclude: Any = None,
+        where: str | None = None,
+        where_limits: WhereLimits | None = None,
+        partial: Literal[False] = False,
+    ) -> Result: ...
+
+    @overload
+    def search(
+        self,
+        queries: Any,
+        k: int = 10,
+        *,
+        target_recall: float | None = None,
+        probes: int | None = None,
+        rerank: int | None = None,
+        filter: Any = None,
+        exclude: Any = None,
+        where: str | None = None,
+        where_limits: WhereLimits | None = None,
+        partial: bool,
+    ) -> Result | PartialResult: ...
+
     def search(
         self,
         queries: Any,
@@ -161,14 +193,21 @@ class ShardedIndex:
         where: str | None = None,
         where_limits: WhereLimits | None = None,
         partial: bool = False,
-    ) -> Any:
+    ) -> Result | PartialResult:
         """Find the k best vectors for each query. Parameters and results are those of Index.search.
 
         Every shard evaluates the condition (`where`) on its own rows, within `where_limits`. If a shard is
         lost, a ShardLostError is raised; with `partial`, a PartialResult from the other shards is returned.
         """
         request = SearchRequest(
-            k, target_recall, probes, rerank, as_bitmap(filter), as_bitmap(exclude), where, where_limits
+            k=k,
+            target_recall=target_recall,
+            probes=probes,
+            rerank=rerank,
+            filter=as_bitmap(filter),
+            exclude=as_bitmap(exclude),
+            where=where,
+            where_limits=where_limits,
         )
         request.check()
         wanted = self._filter(request)
@@ -177,7 +216,7 @@ class ShardedIndex:
             if target_recall is not None and view.recall is None and len(view) > FEW:
                 view.measure()
             found = search(view.filtered(wanted, partial), queries, request)
-            return Result(found.scores, view.words(found.ids))
+            return Result(found.scores, view.strings(found.ids))
 
         return self._with_missing(search_view, partial)
 
@@ -201,12 +240,11 @@ class ShardedIndex:
         )
         wanted = self._filter(request)
 
-        def search_view(view: View) -> Any:
+        def search_view(view: View) -> tuple[NDArray[np.int64], Float32Array, NDArray[Any]]:
             limits, scores, numbers = search_range(view.filtered(wanted, False), queries, request, bound)
-            return limits, scores, view.words(numbers)
+            return limits, scores, view.strings(numbers)
 
-        found: tuple[NDArray[np.int64], Float32Array, NDArray[Any]] = self._on_one_generation(search_view)
-        return found
+        return self._on_one_generation(search_view)
 
     def reconstruct(self, ids: Any) -> Float32Array:
         """Return the (n, d) float32 vectors of n ids. Only for an index in one directory."""
@@ -219,21 +257,19 @@ class ShardedIndex:
 
     def stats(self) -> list[dict[str, Any]]:
         """Return the statistics of Index.stats for each directory."""
-        found: list[dict[str, Any]] = self._on_one_generation(
+        return self._on_one_generation(
             lambda view: [view.ask_one(number, "statistics") for number in range(len(self._directories))]
         )
-        return found
 
     def __len__(self) -> int:
         return len(self._fitted())
 
     def __contains__(self, some_id: Any) -> bool:
-        found: bool = self._on_one_generation(
+        return self._on_one_generation(
             lambda view: any(
                 view.ask_one(number, "contains", some_id) for number in range(len(self._directories))
             )
         )
-        return found
 
     def add(self, vectors: Any, ids: Any = None, *, attributes: Any = None) -> NDArray[Any]:
         """Add vectors with new ids. They are visible and stored after `commit`."""
@@ -289,7 +325,7 @@ class ShardedIndex:
             raise ValueError("this ShardedIndex is closed; open it again")
         return view
 
-    def _on_one_generation(self, search: Callable[[View], Any]) -> Any:
+    def _on_one_generation(self, search: Callable[[View], Found]) -> Found:
         """Search one generation; if it was deleted before a shard loaded it, search the newest one."""
         for number in range(MOST_TRIES):
             with self._fitted().used() as view:
@@ -301,17 +337,19 @@ class ShardedIndex:
             self.refresh()
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    def _with_missing(self, search: Callable[[View], Any], partial: bool) -> Any:
+    def _with_missing(self, search: Callable[[View], Result], partial: bool) -> Result | PartialResult:
         missing: set[str] = set()
 
-        def search_once(view: View) -> Any:
+        def search_once(view: View) -> Result:
             view.lost.clear()
             found = search(view)
             missing.update(view.lost)
             return found
 
         found = self._on_one_generation(search_once)
-        return PartialResult(found.scores, found.ids, tuple(sorted(missing))) if partial else found
+        if not partial:
+            return found
+        return PartialResult(scores=found.scores, ids=found.ids, missing=tuple(sorted(missing)))
 
     def _ask_directory(self, method: str, *arguments: Any) -> Any:
         if len(self._directories) > 1:

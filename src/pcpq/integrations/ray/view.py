@@ -25,11 +25,11 @@ from pcpq.segment.trained import Trained
 from pcpq.util.batches import slices
 
 # A batch is divided among replicas if each gets at least this number of queries.
-QUERIES_A_REPLICA = 64
+QUERIES_PER_REPLICA = 64
 # Largest numbers of queries per call; smaller if all shards return candidates that must be merged.
-QUERIES_A_CALL, MERGED_A_CALL = 8192, 1024
+QUERIES_PER_CALL, MERGED_PER_CALL = 8192, 1024
 # Estimated bytes of a reply per result, code and candidate, and the estimated candidates per result.
-BYTES_AN_ANSWER, BYTES_A_CODE, BYTES_A_CANDIDATE, MOST_CANDIDATES = 16, 4, 20, 4
+BYTES_PER_ANSWER, BYTES_PER_CODE, BYTES_PER_CANDIDATE, MOST_CANDIDATES = 16, 4, 20, 4
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Directory:
 
 
 class View:
-    """What searches see: one generation of every directory, on all replicas."""
+    """The state that searches use: one generation of every directory, on all replicas."""
 
     def __init__(
         self, directories: Sequence[Directory], descriptions: Sequence[Description], patience: Patience
@@ -180,13 +180,13 @@ class View:
         self.recall = self.ask_one(0, "measure", None, None, seed)
         self.plan_cache = PlanCache()
 
-    def words(self, numbers: Ids) -> NDArray[Any]:
-        """Return the ids of a search: the numbers, or their string ids."""
+    def strings(self, numbers: Ids) -> NDArray[Any]:
+        """Return the ids of a search in the user's form: integers, or their string ids."""
         if self.kind != "str":
             return numbers
         found: NDArray[Any] = np.full(numbers.shape, None, object)
         for directory_number in range(len(self.directories)):
-            strings = self.ask_one(directory_number, "words", numbers)
+            strings = self.ask_one(directory_number, "strings", numbers)
             known = strings != None  # noqa: E711  (elementwise)
             found[known] = strings[known]
         return found
@@ -226,11 +226,11 @@ class ShardedSearch:
         """Return (n, k) scores and ids, the same as those of a search of the whole index."""
         view, k, allowed = self.view, plan.k, plan.allowed
         many = max(len(replicas.actors) for one in view.directories for replicas in one.shards)
-        groups = max(1, min(many, len(queries) // QUERIES_A_REPLICA))
+        groups = max(1, min(many, len(queries) // QUERIES_PER_REPLICA))
         merged = any(len(one.shards) > 1 for one in view.directories)
         reranks_of = self._reranks(plan.rerank, allowed)
         back = [bytes_back(one, k, reranks) for one, reranks in reranks_of]
-        step = min(-(-len(queries) // groups), MERGED_A_CALL if merged else QUERIES_A_CALL)
+        step = min(-(-len(queries) // groups), MERGED_PER_CALL if merged else QUERIES_PER_CALL)
         step = max(1, min(step, MOST_BYTES // max(queries[:1].nbytes, *back)))
         some = [queries[part] for part in slices(len(queries), step)]
         calls = [self._ask(part, k, plan.probes, reranks_of) for part in some]
@@ -248,7 +248,7 @@ class ShardedSearch:
         for directory_number, (directory, reranks) in enumerate(reranks_of):
             method = "answers" if len(directory.shards) == 1 else "candidates"
             pieces = pieces_for(len(queries) * bytes_back(directory, k, reranks))
-            request = ShardRequest(k, probes, reranks, self.wanted, pieces)
+            request = ShardRequest(k=k, probes=probes, reranks=reranks, wanted=self.wanted, pieces=pieces)
             arguments, sizes = (request, *as_pieces(queries)), {"pieces": pieces, "work": len(queries)}
             questions.append(
                 [
@@ -289,5 +289,5 @@ class ShardedSearch:
 def bytes_back(directory: Directory, k: int, reranks: Sequence[int]) -> int:
     """Return the estimated number of bytes that a shard returns per query."""
     if len(directory.shards) == 1:
-        return BYTES_AN_ANSWER * k
-    return sum(BYTES_A_CODE * one + BYTES_A_CANDIDATE * min(one, MOST_CANDIDATES * k) for one in reranks)
+        return BYTES_PER_ANSWER * k
+    return sum(BYTES_PER_CODE * one + BYTES_PER_CANDIDATE * min(one, MOST_CANDIDATES * k) for one in reranks)
