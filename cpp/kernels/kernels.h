@@ -24,7 +24,7 @@ struct Codebook {
 };
 
 struct EncodeJob {
-    Codebook codebook;
+    Codebook codebook{};  // set by encode() of training/encoding.h, like scratch
     Loss loss;
     Scale scale;
     bool by_distance;  // compare codewords by ||r - alpha c||, as the paper's text does
@@ -36,7 +36,7 @@ struct EncodeJob {
     uint16_t* codes;          // (n, m)  out
     uint8_t* scales;          // (n, m), or (n,) for Scale::vector  out
     float* alphas;            // (n, m)  out, exact only
-    float* scratch;           // encode_scratch_floats() of them
+    float* scratch = nullptr;  // encode_scratch_floats() of them
 };
 
 static inline int64_t encode_scratch_floats(const Codebook& codebook, Scale scale) {
