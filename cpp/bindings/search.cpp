@@ -428,7 +428,7 @@ void bind_search(nb::module_& m) {
         [](const std::string& coding, int64_t sections) { return block_bytes(coding_named(coding), sections); },
         nb::kw_only(), "coding"_a, "sections"_a, "Bytes of a block of plain or scaled codes.");
     bind_arrays(m);
-    // Queries and outputs may be positional: a search for a single query takes some tens of microseconds.
+    // Arguments by name cost a single query about 30 ns more than positional ones, of some microseconds.
     nb::class_<Searcher>(m, "Searcher", "The arrays of a segment, checked once, searched any number of times.")
         .def(nb::init<const ListArrays&, const CodeArrays&, const KeptArrays&, const RotationArrays&, float, float,
                       bool, nb::object>(),
@@ -438,7 +438,7 @@ void bind_search(nb::module_& m) {
              "out_ids"_a.noconvert(), "out_scores"_a.noconvert(), "allowed"_a.none() = nb::none(), "share"_a = 1.0f,
              "out_counts"_a.none() = nb::none(), "out_seconds"_a.none() = nb::none(),
              "out_scanned"_a.none() = nb::none(), "The k best rows for every query.")
-        .def("search_one", &Searcher::search_one, "query"_a.noconvert(), "probes"_a, "rerank"_a,
+        .def("search_one", &Searcher::search_one, nb::kw_only(), "query"_a.noconvert(), "probes"_a, "rerank"_a,
              "out_ids"_a.noconvert(), "out_scores"_a.noconvert(),
              "The k best rows for a single query as it was given; False where fewer are found or its length is "
              "unusual.");

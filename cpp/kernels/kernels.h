@@ -30,12 +30,12 @@ struct EncodeJob {
     bool by_distance;  // compare codewords by ||r - alpha c||, as the paper's text does
     int sweeps;        // whole: how often to pass over the sections
     int64_t n;
-    const float* points;      // (n, m * D)
-    const float* directions;  // (n, m * D), whole only
-    const float* ratios;      // orthogonal / parallel weight: (n, m) for section, (n,) for whole
-    uint16_t* codes;          // (n, m)  out
-    uint8_t* scales;          // (n, m), or (n,) for Scale::vector  out
-    float* alphas;            // (n, m)  out, exact only
+    const float* points;       // (n, m * D)
+    const float* directions;   // (n, m * D), whole only
+    const float* ratios;       // orthogonal / parallel weight: (n, m) for section, (n,) for whole
+    uint16_t* codes;           // (n, m)  out
+    uint8_t* scales;           // (n, m), or (n,) for Scale::vector  out
+    float* alphas;             // (n, m)  out, exact only
     float* scratch = nullptr;  // encode_scratch_floats() of them
 };
 

@@ -1,5 +1,8 @@
 // The encoder with every loss and kind of scale, and the inner loop of k-means++.
 #include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
 
 #include "cases.h"
 #include "training/codebook.h"

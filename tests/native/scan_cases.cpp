@@ -1,5 +1,7 @@
 // The scan of one list for one query and up to four, with tables of any bytes: sums may wrap, and wrap alike.
 #include <algorithm>
+#include <cstdint>
+#include <vector>
 
 #include "cases.h"
 
