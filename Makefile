@@ -1,7 +1,7 @@
 # make demo   the main job on the bundled word vectors
 # make test   everything the tests need, and the tests
 # make docs   the pages as HTML, in build/docs
-# make lint   ruff, mypy, clang-format, the native stub, workflows
+# make lint   ruff, mypy, clang-format, includes of C++, the native stub, workflows
 # make coverage  which lines of Python and C++ the tests run
 # make integrations  what the tests of integrations need (LangChain, LlamaIndex, Ray, Faiss, ...), and these tests
 # make wheels   a wheel and a source distribution, each tested where nothing else is
@@ -68,6 +68,7 @@ lint: $(VENV)/.package $(VENV)/.test $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run --Werror $(CPP)
+	$(BIN)/python tools/check_includes.py
 	$(BIN)/python tools/native_stub.py --check
 	$(BIN)/python tools/cli_docs.py --check
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)

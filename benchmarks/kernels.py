@@ -43,14 +43,28 @@ class Run:
         self.ids = np.empty((len(queries), k), np.int64)
         self.scores = np.empty((len(queries), k))
         counts = np.empty((len(queries), 3), np.int64)
-        self.search(queries, probes, rerank, self.ids, self.scores, out_counts=counts)
+        self.search(
+            queries=queries,
+            probes=probes,
+            rerank=rerank,
+            out_ids=self.ids,
+            out_scores=self.scores,
+            out_counts=counts,
+        )
         self.rows = counts[:, 1]
         self.best = {"batch": np.full(4, np.inf), "single": np.full(4, np.inf)}
 
     def batch(self) -> None:
         """Measure all queries in one batch."""
         seconds = np.zeros(4)
-        self.search(self.queries, self.probes, self.rerank, self.ids, self.scores, out_seconds=seconds)
+        self.search(
+            queries=self.queries,
+            probes=self.probes,
+            rerank=self.rerank,
+            out_ids=self.ids,
+            out_scores=self.scores,
+            out_seconds=seconds,
+        )
         self._keep("batch", seconds / len(self.queries))
 
     def single(self, some: int) -> None:
@@ -59,11 +73,11 @@ class Run:
         for i in range(some):
             part = slice(i, i + 1)
             self.search(
-                self.queries[part],
-                self.probes,
-                self.rerank,
-                self.ids[part],
-                self.scores[part],
+                queries=self.queries[part],
+                probes=self.probes,
+                rerank=self.rerank,
+                out_ids=self.ids[part],
+                out_scores=self.scores[part],
                 out_seconds=seconds,
             )
         self._keep("single", seconds / some)

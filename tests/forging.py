@@ -51,7 +51,7 @@ def seal(arrays, about):
                 list_checks=arrays["list_checks"],
                 page_checks=arrays["page_checks"],
             )
-            guard.compute(arrays["list_checks"], arrays["page_checks"])
+            guard.compute(out_lists=arrays["list_checks"], out_pages=arrays["page_checks"])
         except (KeyError, TypeError, ValueError):
             pass  # of the wrong shape: they cannot be right
     for checks in ("checks", "later"):

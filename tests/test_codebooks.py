@@ -172,9 +172,9 @@ def test_rows_are_permuted_in_place():
         rows = generator.integers(256, size=(n, width), dtype=np.uint8)
         order = generator.permutation(n)
         expected = rows[order]
-        assert _core.permute_rows(rows, order)
+        assert _core.permute_rows(rows=rows, order=order)
         assert np.array_equal(rows, expected)
     rows = np.arange(6, dtype=np.uint8).reshape(3, 2)
     for wrong in ([0, 0, 1], [0, 1, 3], [0, -1, 2]):
-        assert not _core.permute_rows(rows, np.array(wrong))
+        assert not _core.permute_rows(rows=rows, order=np.array(wrong))
         assert np.array_equal(rows.ravel(), np.arange(6))

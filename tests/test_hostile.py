@@ -310,7 +310,9 @@ def test_scores_of_unpacked_codes_may_be_any_float(value, simd_level):
     for rerank in (5, 10, 100, 400):
         ids, scores = np.empty((len(QUERIES), 5), np.int64), np.empty((len(QUERIES), 5))
         scanned = np.zeros((len(QUERIES), 5), np.int32)
-        segment.searcher.search(QUERIES, 3, rerank, ids, scores, out_scanned=scanned)
+        segment.searcher.search(
+            queries=QUERIES, probes=3, rerank=rerank, out_ids=ids, out_scores=scores, out_scanned=scanned
+        )
         assert ((ids >= 0) & (ids < len(VECTORS))).all()
         assert all(len(set(row)) == 5 for row in ids.tolist())
         assert (scanned > np.iinfo(np.int32).min).all()
@@ -375,8 +377,10 @@ def test_candidates_and_lists_beyond_all_that_there_are_take_no_room(few):
     assert few.explain(QUERIES[0], k=2**30)["candidates_reranked"] == n
     segment = few._state.snapshot.parts[0].segment
     scores, ids = np.empty((len(QUERIES), 5)), np.empty((len(QUERIES), 5), np.int64)
-    segment.searcher.search(QUERIES, 1 << 60, 1 << 60, ids, scores)
+    segment.searcher.search(queries=QUERIES, probes=1 << 60, rerank=1 << 60, out_ids=ids, out_scores=scores)
     assert np.array_equal(ids, wanted.ids)
     one, alone = np.empty(5, np.int64), np.empty(5, np.float32)
-    assert segment.searcher.search_one(QUERIES[0], 1 << 60, 1 << 60, one, alone)
+    assert segment.searcher.search_one(
+        query=QUERIES[0], probes=1 << 60, rerank=1 << 60, out_ids=one, out_scores=alone
+    )
     assert np.array_equal(one, wanted.ids[0])

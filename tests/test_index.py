@@ -1,3 +1,4 @@
+import pickle
 import threading
 
 import numpy as np
@@ -204,6 +205,27 @@ def test_explain_counts_what_a_search_did(data):
     assert all(seconds > 0 for seconds in told["seconds"].values())
     with pytest.raises(ValueError, match="no option 'probe'"):
         index.explain(queries[0], probe=3)
+
+
+@pytest.mark.parametrize(
+    ("former", "now"), [("candidates_judged", "candidates_reranked"), ("judged_by", "reranked_by")]
+)
+def test_former_keys_of_explain_warn(data, former, now):
+    told = pcpq.build(data[0][:100], metric="dot").explain(data[1][0])
+    with pytest.warns(DeprecationWarning, match=rf"explain\(\)\['{former}'\] is now explain\(\)\['{now}'\]"):
+        assert told[former] == told[now]
+    assert former not in told
+
+
+@pytest.mark.parametrize(("former", "now"), [("tables", "lookup tables"), ("judge", "rerank")])
+def test_former_stages_of_explain_warn(data, former, now):
+    seconds = pcpq.build(data[0][:100], metric="dot").explain(data[1][0])["seconds"]
+    with pytest.warns(DeprecationWarning, match=rf"\[\"seconds\"\]\['{former}'\] is now .*\['{now}'\]"):
+        assert seconds[former] == seconds[now]
+    assert list(seconds) == ["rank lists", "lookup tables", "scan", "rerank"]
+    assert pickle.loads(pickle.dumps(seconds)) == seconds
+    with pytest.raises(KeyError):
+        seconds["merge"]
 
 
 def test_an_iterator_without_batches_is_refused(data):

@@ -33,18 +33,12 @@ GuardedArrays::GuardedArrays(std::string file, Array<const int64_t, 1> rows, Arr
 Guard::Arrays GuardedArrays::arrays(std::string file, int64_t rows_per_page) const {
     const auto n_lists = static_cast<int64_t>(rows_.shape(0)) - 1;
     require(n_lists > 0 && places_.shape(0) == rows_.shape(0), "the arrays of lists do not match");
-    for (const auto& starts : {rows_, places_}) {
-        require(starts.data()[0] == 0, "lists do not begin at 0");
-        for (int64_t i = 0; i < n_lists; i++) require(starts.data()[i] <= starts.data()[i + 1], "lists overlap");
-    }
-    for (int64_t i = 0; i < n_lists; i++)
-        require(rows_.data()[i + 1] - rows_.data()[i] <= places_.data()[i + 1] - places_.data()[i], "lists overlap");
     const int64_t n = rows_.data()[n_lists], n_blocks = places_.data()[n_lists] / kBlock;
     const auto columns = [](const std::vector<Array<const uint8_t, 2>>& found, int64_t length) {
         std::vector<Column> columns;
         for (const auto& array : found) {
             require(static_cast<int64_t>(array.shape(0)) == length, "a column has the wrong length");
-            columns.push_back({array.data(), static_cast<int64_t>(array.shape(1))});
+            columns.push_back({.bytes = array.data(), .width = static_cast<int64_t>(array.shape(1))});
         }
         return columns;
     };
@@ -59,7 +53,7 @@ Guard::Arrays GuardedArrays::arrays(std::string file, int64_t rows_per_page) con
             .by_block = columns(by_block_, n_blocks),
             .by_row = columns(by_row_, n),
             .list_checks = list_checks_.data(),
-            .kept = {kept_.data(), static_cast<int64_t>(kept_.shape(1))},
+            .kept = {.bytes = kept_.data(), .width = static_cast<int64_t>(kept_.shape(1))},
             .n_rows = n,
             .rows_per_page = rows_per_page,
             .page_checks = page_checks_.data()};
@@ -74,7 +68,7 @@ void bind_checksum(nb::module_& m) {
             const auto count = static_cast<int64_t>(bytes.shape(0));
             return by_tables ? crc32c_by_tables(before, bytes.data(), count) : crc32c(before, bytes.data(), count);
         },
-        "bytes"_a.noconvert(), "before"_a = 0, "by_tables"_a = false,
+        "bytes"_a.noconvert(), nb::kw_only(), "before"_a = 0, "by_tables"_a = false,
         "CRC-32C of bytes that follow others, whose own is `before`.");
     nb::class_<GuardedArrays>(m, "Guard", "Arrays of a segment with their checksums; every part is verified once.")
         .def(nb::init<std::string, Array<const int64_t, 1>, Array<const int64_t, 1>,
@@ -86,10 +80,7 @@ void bind_checksum(nb::module_& m) {
             "check_rows",
             [](const GuardedArrays& arrays, Array<const int64_t, 1> rows) {
                 nb::gil_scoped_release unlocked;
-                for (size_t i = 0; i < rows.shape(0); i++) {
-                    require(rows.data()[i] >= 0 && rows.data()[i] < arrays.n_rows(), "there is no such row");
-                    arrays.guard().check_row(rows.data()[i]);
-                }
+                arrays.guard().check_rows(rows.data(), static_cast<int64_t>(rows.shape(0)));
             },
             "rows"_a.noconvert(), "Raise FormatError unless rows and their lists are as they were written.")
         .def(
@@ -105,10 +96,10 @@ void bind_checksum(nb::module_& m) {
                 require(out_lists.shape(0) == arrays.n_lists() && out_pages.shape(0) == arrays.n_pages(),
                         "outputs have the wrong shape");
                 nb::gil_scoped_release unlocked;
-                for (size_t i = 0; i < out_lists.shape(0); i++) out_lists.data()[i] = arrays.guard().list_check(i);
-                for (size_t i = 0; i < out_pages.shape(0); i++) out_pages.data()[i] = arrays.guard().page_check(i);
+                arrays.guard().compute(out_lists.data(), out_pages.data());
             },
-            "out_lists"_a.noconvert(), "out_pages"_a.noconvert(), "The checksums themselves.");
+            nb::kw_only(), "out_lists"_a.noconvert(), "out_pages"_a.noconvert(),
+            "Write the checksums of lists and of pages of kept vectors.");
 }
 
 }  // namespace pcpq

@@ -21,7 +21,6 @@ public:
     const Guard& guard() const { return guard_; }
     size_t n_lists() const { return list_checks_.shape(0); }
     size_t n_pages() const { return page_checks_.shape(0); }
-    int64_t n_rows() const { return static_cast<int64_t>(kept_.shape(0)); }
 
 private:
     Array<const int64_t, 1> rows_, places_;

@@ -1,10 +1,6 @@
 // Bindings of scoring: scores by lookup tables, counted operations, decoded points.
-#include <nanobind/stl/tuple.h>
-
 #include <cstddef>
 #include <cstdint>
-#include <tuple>
-#include <vector>
 
 #include "bindings/arrays.h"
 #include "training/scoring.h"
@@ -74,10 +70,8 @@ void bind_scoring_of(nb::module_& m) {
            Array<const Code, 2> codes, Maybe<const uint8_t, 2> scale_codes, Maybe<const float, 2> alphas) {
             ScoreJob job = score_job(codewords, scales, codes, scale_codes, alphas);
             set_queries(job, queries);
-            std::vector<float> scores(job.n * job.n_queries);
-            job.scores = scores.data();
-            const OperationCounts c = count_score_operations(job);
-            return std::make_tuple(c.multiply_adds, c.multiplications, c.look_ups, c.additions);
+            nb::gil_scoped_release unlocked;
+            return count_score_operations(job);
         },
         nb::kw_only(), "queries"_a.noconvert(), "codewords"_a.noconvert(), "scales"_a.noconvert().none(),
         "codes"_a.noconvert(), "scale_codes"_a.noconvert().none(), "alphas"_a.noconvert().none());
@@ -99,6 +93,11 @@ void bind_scoring_of(nb::module_& m) {
 }  // namespace
 
 void bind_scoring(nb::module_& m) {
+    nb::class_<OperationCounts>(m, "OperationCounts", "Operations on floats, counted while scores were computed.")
+        .def_ro("multiply_adds", &OperationCounts::multiply_adds)
+        .def_ro("multiplications", &OperationCounts::multiplications)
+        .def_ro("look_ups", &OperationCounts::look_ups)
+        .def_ro("additions", &OperationCounts::additions);
     bind_scoring_of<uint8_t>(m);
     bind_scoring_of<uint16_t>(m);
 }

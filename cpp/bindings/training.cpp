@@ -5,11 +5,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "bindings/arrays.h"
 #include "kernels/kernels.h"
-#include "training/codebook.h"
+#include "training/encoding.h"
 #include "training/training.h"
 
 using namespace nb::literals;
@@ -58,22 +57,23 @@ void encode_points(Points points, Array<const float, 3> codewords, Maybe<const f
     require(!whole || scale != Scale::vector, "whole-vector encoding has no form with one scale per vector");
     require(loss == Loss::isotropic || (ratios && has_shape(*ratios, n, whole ? 1 : m)), "ratios have the wrong shape");
     nb::gil_scoped_release unlocked;
-    const PreparedCodebook codebook(codewords.data(), levels ? scales->data() : nullptr, m, k, d,
-                                    levels ? scales->shape(1) : 1);
-    std::vector<float> scratch(encode_scratch_floats(codebook.view(), scale));
-    kernels().encode({.codebook = codebook.view(),
-                      .loss = loss,
-                      .scale = scale,
-                      .by_distance = by_distance,
-                      .sweeps = sweeps,
-                      .n = static_cast<int64_t>(n),
-                      .points = points.data(),
-                      .directions = data_or_null(directions),
-                      .ratios = data_or_null(ratios),
-                      .codes = out_codes.data(),
-                      .scales = data_or_null(out_scales),
-                      .alphas = data_or_null(out_alphas),
-                      .scratch = scratch.data()});
+    encode({.loss = loss,
+            .scale = scale,
+            .by_distance = by_distance,
+            .sweeps = sweeps,
+            .n = static_cast<int64_t>(n),
+            .points = points.data(),
+            .directions = data_or_null(directions),
+            .ratios = data_or_null(ratios),
+            .codes = out_codes.data(),
+            .scales = data_or_null(out_scales),
+            .alphas = data_or_null(out_alphas)},
+           {.sections = static_cast<int64_t>(m),
+            .section_size = static_cast<int64_t>(d),
+            .n_codewords = static_cast<int64_t>(k),
+            .n_scales = levels ? static_cast<int64_t>(scales->shape(1)) : 1,
+            .codewords = codewords.data(),
+            .scales = levels ? scales->data() : nullptr});
 }
 
 // What all functions over clusters take, checked.
@@ -167,8 +167,13 @@ void bind_training(nb::module_& m) {
             require(points.shape(0) > 0 && has_shape(out_rows, uniforms.shape(0)),
                     "no points, or out_rows has the wrong shape");
             nb::gil_scoped_release unlocked;
-            seed_rows(points.data(), points.shape(0), points.shape(1), uniforms.data(), uniforms.shape(0),
-                      sign_symmetric, out_rows.data());
+            seed_rows({.n = static_cast<int64_t>(points.shape(0)),
+                       .size = static_cast<int64_t>(points.shape(1)),
+                       .n_codewords = static_cast<int64_t>(uniforms.shape(0)),
+                       .points = points.data(),
+                       .uniforms = uniforms.data(),
+                       .sign_symmetric = sign_symmetric,
+                       .rows = out_rows.data()});
         },
         nb::kw_only(), "points"_a.noconvert(), "uniforms"_a.noconvert(), "sign_symmetric"_a, "out_rows"_a.noconvert(),
         "Rows picked by k-means++.");
@@ -181,8 +186,14 @@ void bind_training(nb::module_& m) {
             require(has_shape(thresholds, m) && table.shape(0) >= 2, "thresholds or table have the wrong shape");
             require(has_shape(out_ratios, n, m), "out_ratios has the wrong shape");
             nb::gil_scoped_release unlocked;
-            section_ratios(points.data(), n, m, points.shape(2), thresholds.data(), table.data(), table.shape(0),
-                           out_ratios.data());
+            section_ratios({.n = static_cast<int64_t>(n),
+                            .sections = static_cast<int64_t>(m),
+                            .section_size = static_cast<int64_t>(points.shape(2)),
+                            .table_size = static_cast<int64_t>(table.shape(0)),
+                            .points = points.data(),
+                            .thresholds = thresholds.data(),
+                            .table = table.data(),
+                            .ratios = out_ratios.data()});
         },
         nb::kw_only(), "points"_a.noconvert(), "thresholds"_a.noconvert(), "table"_a.noconvert(),
         "out_ratios"_a.noconvert(), "Orthogonal over parallel weight of every section of every point.");

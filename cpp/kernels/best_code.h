@@ -1,4 +1,4 @@
-// The best code of one section: eight points at a time, one per lane, every codeword in turn.
+// The best code of one section: eight points at a time, one per lane, codeword after codeword.
 //
 // For a codeword c the loss of alpha * c is the parabola  w alpha^2 - 2 q alpha + constant, with
 //   isotropic  w = |c|^2                               q = <r,c>

@@ -1,4 +1,4 @@
-// The best so many of a stream of scored rows.
+// The best rows of a stream of scored rows, up to a number that is wanted.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace pcpq {
 
-// Where to cut so that so many keys remain: all above `value`, and of those at `value` as many as are missing.
+// Where to cut so that a wanted number of keys remains: all above `value`, and `at_value` of those equal to it.
 struct Cut {
     int32_t value;
     int64_t at_value;

@@ -17,7 +17,7 @@ bool has_avx2() {
 #ifdef _WIN32
     return IsProcessorFeaturePresent(PF_AVX2_INSTRUCTIONS_AVAILABLE);  // the builtin needs a library of Clang's
 #else
-    __builtin_cpu_init();  // we may be asked before its own constructor runs
+    __builtin_cpu_init();  // this may run before its own constructor
     return __builtin_cpu_supports("avx2");
 #endif
 }

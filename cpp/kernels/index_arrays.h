@@ -78,8 +78,18 @@ static inline const T* of_list(const Codes& codes, const T* values, int64_t list
 }
 
 // Sections of a lookup table: plain codes have two more, for the bias.
+static inline int64_t table_sections(Coding coding, int64_t sections) {
+    return coding == Coding::scaled ? (sections + 1) / 2 * 2 : (sections + 2 + 3) / 4 * 4;
+}
 static inline int64_t table_sections(const Codes& codes) {
-    return codes.coding == Coding::scaled ? (codes.sections + 1) / 2 * 2 : (codes.sections + 2 + 3) / 4 * 4;
+    return table_sections(codes.coding, codes.sections);
+}
+
+// Bytes of a block of plain or scaled codes. Two sections take 32 bytes, and 32 more for their scales; blocks of scaled
+// codes end with the bias and the sums of steps.
+static inline int64_t block_bytes(Coding coding, int64_t sections) {
+    const int64_t pairs = table_sections(coding, sections) / 2;
+    return coding == Coding::scaled ? pairs * 2 * kBlock + 3 * kBlock : pairs * kBlock;
 }
 
 enum class Keep { none, int8, int16, float16, float32 };

@@ -24,19 +24,19 @@ struct Codebook {
 };
 
 struct EncodeJob {
-    Codebook codebook;
+    Codebook codebook{};  // set by encode() of training/encoding.h, like scratch
     Loss loss;
     Scale scale;
     bool by_distance;  // compare codewords by ||r - alpha c||, as the paper's text does
     int sweeps;        // whole: how often to pass over the sections
     int64_t n;
-    const float* points;      // (n, m * D)
-    const float* directions;  // (n, m * D), whole only
-    const float* ratios;      // orthogonal / parallel weight: (n, m) for section, (n,) for whole
-    uint16_t* codes;          // (n, m)  out
-    uint8_t* scales;          // (n, m), or (n,) for Scale::vector  out
-    float* alphas;            // (n, m)  out, exact only
-    float* scratch;           // encode_scratch_floats() of them
+    const float* points;       // (n, m * D)
+    const float* directions;   // (n, m * D), whole only
+    const float* ratios;       // orthogonal / parallel weight: (n, m) for section, (n,) for whole
+    uint16_t* codes;           // (n, m)  out
+    uint8_t* scales;           // (n, m), or (n,) for Scale::vector  out
+    float* alphas;             // (n, m)  out, exact only
+    float* scratch = nullptr;  // encode_scratch_floats() of them
 };
 
 static inline int64_t encode_scratch_floats(const Codebook& codebook, Scale scale) {

@@ -52,7 +52,7 @@ inline int64_t keep_pairs(int32_t* scores, int32_t* rows, int64_t n, int32_t val
     return kept;
 }
 
-// Where to cut so that so many keys remain. Keys have room for n rounded up to 8.
+// Where to cut so that `wanted` keys remain. Keys have room for n rounded up to 8.
 inline Cut cut_keys(int32_t* keys, int64_t n, int64_t wanted) {
     int32_t low = keys[0], high = keys[0];
     for (int64_t i = 1; i < n; i++) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,6 +64,20 @@ __attribute__((target("sse4.2,crc32"))) uint32_t by_instruction(uint32_t crc, co
 }
 #endif
 
+void require(bool fits, const char* what) {
+    if (!fits) throw std::invalid_argument(what);
+}
+
+Guard::Arrays checked(Guard::Arrays arrays) {
+    for (const int64_t* starts : {arrays.rows, arrays.places}) {
+        require(starts[0] == 0, "lists do not begin at 0");
+        for (int64_t i = 0; i < arrays.n_lists; i++) require(starts[i] <= starts[i + 1], "lists overlap");
+    }
+    for (int64_t i = 0; i < arrays.n_lists; i++)
+        require(arrays.rows[i + 1] - arrays.rows[i] <= arrays.places[i + 1] - arrays.places[i], "lists overlap");
+    return arrays;
+}
+
 }  // namespace
 
 uint32_t crc32c(uint32_t before, const uint8_t* bytes, int64_t count) {
@@ -78,7 +93,7 @@ uint32_t crc32c_by_tables(uint32_t before, const uint8_t* bytes, int64_t count) 
 }
 
 Guard::Guard(Arrays arrays)
-    : arrays_(std::move(arrays)),
+    : arrays_(checked(std::move(arrays))),
       n_pages_((arrays_.n_rows + arrays_.rows_per_page - 1) / arrays_.rows_per_page),
       lists_verified_(std::make_unique<std::atomic<bool>[]>(arrays_.n_lists)),
       pages_verified_(std::make_unique<std::atomic<bool>[]>(n_pages_)) {}
@@ -113,14 +128,23 @@ void Guard::verify_page(int64_t page) const {
     pages_verified_[page].store(true, std::memory_order_release);
 }
 
-void Guard::check_row(int64_t row) const {
-    check_list(std::upper_bound(arrays_.rows, arrays_.rows + arrays_.n_lists + 1, row) - arrays_.rows - 1);
-    check_kept(row);
+void Guard::check_rows(const int64_t* rows, int64_t count) const {
+    const int64_t* end = arrays_.rows + arrays_.n_lists + 1;
+    for (int64_t i = 0; i < count; i++) {
+        require(rows[i] >= 0 && rows[i] < arrays_.n_rows, "there is no such row");
+        check_list(std::upper_bound(arrays_.rows, end, rows[i]) - arrays_.rows - 1);
+        check_kept(rows[i]);
+    }
 }
 
 void Guard::check_all() const {
     for (int64_t list = 0; list < arrays_.n_lists; list++) check_list(list);
     for (int64_t page = 0; page < n_pages_; page++) check_kept(page * arrays_.rows_per_page);
+}
+
+void Guard::compute(uint32_t* list_checks, uint32_t* page_checks) const {
+    for (int64_t list = 0; list < arrays_.n_lists; list++) list_checks[list] = list_check(list);
+    for (int64_t page = 0; page < n_pages_; page++) page_checks[page] = page_check(page);
 }
 
 }  // namespace pcpq

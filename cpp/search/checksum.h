@@ -39,6 +39,7 @@ public:
         const uint32_t* page_checks;  // (ceil(n / rows_per_page),)
     };
 
+    // Throws std::invalid_argument unless lists follow each other.
     explicit Guard(Arrays arrays);
 
     // Throw FormatError unless the bytes are as they were written.
@@ -49,11 +50,11 @@ public:
         const int64_t page = row / arrays_.rows_per_page;
         if (!pages_verified_[page].load(std::memory_order_acquire)) verify_page(page);
     }
-    void check_row(int64_t row) const;
+    void check_rows(const int64_t* rows, int64_t count) const;
     void check_all() const;
 
-    uint32_t list_check(int64_t list) const;
-    uint32_t page_check(int64_t page) const;
+    // Writes the checksums themselves, (L,) and (ceil(n / rows_per_page),).
+    void compute(uint32_t* list_checks, uint32_t* page_checks) const;
 
 private:
     using Flags = std::unique_ptr<std::atomic<bool>[]>;
@@ -61,6 +62,8 @@ private:
     int64_t n_pages_;
     mutable Flags lists_verified_, pages_verified_;
 
+    uint32_t list_check(int64_t list) const;
+    uint32_t page_check(int64_t page) const;
     void verify_list(int64_t list) const;
     void verify_page(int64_t page) const;
 };

@@ -67,7 +67,7 @@ void QuerySearch::prepare(const SearchJob& job, ListRanking& ranking, int64_t t,
 }
 
 void QuerySearch::scan_alone(const SearchJob& job) {
-    const ScanInput input{job.lists, job.codes, job.allowed};
+    const ScanInput input{.lists = job.lists, .codes = job.codes, .allowed = job.allowed};
     Scan* self = &scan;
     for (int64_t i = 0; i < count_; i++) {
         if (job.guard) job.guard->check_list(chosen_[i]);

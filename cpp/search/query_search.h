@@ -30,7 +30,7 @@ class QuerySearch {
 public:
     Scan scan;
 
-    // The memory of so many queries, about.
+    // About the memory that so many queries take.
     static int64_t bytes(const SearchJob& job, int64_t queries);
 
     // One lookup table serves all lists, so queries can share the reading of a list.

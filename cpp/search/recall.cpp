@@ -3,12 +3,25 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <stdexcept>
 #include <vector>
 
 namespace pcpq {
 namespace {
 
 constexpr int32_t kNowhere = std::numeric_limits<int32_t>::max();
+
+void check(const RankedCandidates& candidates, const RecallSettings& settings) {
+    const auto require = [](bool fits, const char* what) {
+        if (!fits) throw std::invalid_argument(what);
+    };
+    for (int64_t i = 0; i < candidates.n * candidates.count; i++)
+        require(candidates.scanned[i] >= 0 && candidates.scanned[i] < candidates.count, "a place is out of range");
+    for (int64_t i = 0, before = 0; i < candidates.n_parts; before = candidates.parts[i++])
+        require(candidates.parts[i] >= before && candidates.parts[i] <= candidates.count,
+                "parts do not follow each other");
+    for (int64_t i = 0; i < settings.n_results; i++) require(settings.results[i] > 0, "results are not positive");
+}
 
 // The share of k true rows among the first k candidates whose place is below `rerank`.
 double recall(const int32_t* places, const int32_t* ranks, int64_t count, int32_t k, int32_t rerank) {
@@ -24,6 +37,7 @@ double recall(const int32_t* places, const int32_t* ranks, int64_t count, int32_
 }  // namespace
 
 void sum_recalls(const RankedCandidates& candidates, const RecallSettings& settings, double* hits, double* squares) {
+    check(candidates, settings);
     const auto [n_results, n_probes, n_reranks, results, probes, reranks] = settings;
     const int64_t count = candidates.count, cells = n_results * n_probes * n_reranks;
     std::fill_n(hits, cells, 0.0);

@@ -25,6 +25,7 @@ struct RecallSettings {
 
 // hits[k, p, r] and squares: sums over queries of the share of the results[k] true rows among as many results, and of
 // its square, if probes[p] lists are probed and reranks[k, r] candidates of each part reranked.
+// Throws std::invalid_argument if a place, a part or a number of results is out of range.
 void sum_recalls(const RankedCandidates& candidates, const RecallSettings& settings, double* hits, double* squares);
 
 }  // namespace pcpq

@@ -43,7 +43,7 @@ public:
     void run(const SearchJob& job, std::vector<QuerySearch>& searches, int64_t count) {
         sort_by_list(job, searches, count);
         const SearchKernels& level = kernels().search;
-        const ScanInput input{job.lists, job.codes, job.allowed};
+        const ScanInput input{.lists = job.lists, .codes = job.codes, .allowed = job.allowed};
         for (int64_t list = 0; list < job.lists.count; list++) {
             if (job.guard && starts_[list] < starts_[list + 1]) job.guard->check_list(list);
             const int64_t next = std::min(list + 1, job.lists.count - 1);
@@ -79,7 +79,7 @@ private:
         for (int64_t q = 0; q < count; q++) {
             const auto chosen = searches[q].chosen();
             for (size_t i = 0; i < chosen.size(); i++)
-                visits_[next_[chosen[i]]++] = {static_cast<int32_t>(q), searches[q].start(i)};
+                visits_[next_[chosen[i]]++] = {.query = static_cast<int32_t>(q), .base = searches[q].start(i)};
         }
     }
 };

@@ -147,7 +147,7 @@ inline int32_t sum_of_lanes(Ints a) {
 inline Floats gather(const float* table, Ints index) {
     return {_mm256_i32gather_ps(table, index.v, 4)};
 }
-// The same for a table of `count` entries. It has at least `count` rounded up to 8 readable ones.
+// table[index] of a table of `count` entries. It has at least `count` rounded up to 8 readable ones.
 inline Floats look_up(const float* table, int count, Ints index) {
     if (count <= 8) return {_mm256_permutevar8x32_ps(_mm256_loadu_ps(table), index.v)};
     if (count <= 16) {
@@ -290,7 +290,7 @@ inline uint32_t bits_of_low_high(Shorts low, Shorts high) {
     return static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_packs_epi16(low.v, high.v)));
 }
 
-// The same four bytes eight times.
+// Four bytes, repeated eight times.
 inline Bytes repeat_four(const uint8_t* p) {
     int32_t four;
     __builtin_memcpy(&four, p, sizeof four);

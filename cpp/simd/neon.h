@@ -363,7 +363,7 @@ inline uint32_t bits_of_low_high(Shorts low, Shorts high) {
     return bits_of(bytes(low.low, high.low), bytes(low.high, high.high));
 }
 
-// The same four bytes eight times.
+// Four bytes, repeated eight times.
 inline Bytes repeat_four(const uint8_t* p) {
     uint32_t four;
     __builtin_memcpy(&four, p, sizeof four);

@@ -174,7 +174,7 @@ inline int32_t sum_of_lanes(Ints a) {
 inline Floats gather(const float* table, Ints index) {
     return each_float([=](int i) { return table[lane_of(index, i)]; });
 }
-// The same for a table of `count` entries.
+// table[index] of a table of `count` entries.
 inline Floats look_up(const float* table, int, Ints index) {
     return gather(table, index);
 }
@@ -327,7 +327,7 @@ inline uint32_t bits_of_low_high(Shorts low, Shorts high) {
     return bits;
 }
 
-// The same four bytes eight times.
+// Four bytes, repeated eight times.
 inline Bytes repeat_four(const uint8_t* p) {
     int32_t four;
     std::memcpy(&four, p, sizeof four);

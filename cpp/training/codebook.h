@@ -8,12 +8,18 @@
 
 namespace pcpq {
 
+// m sections of D coordinates, k codewords and s scales per section.
+struct CodebookArrays {
+    int64_t sections, section_size, n_codewords, n_scales;
+    const float* codewords;  // (m, k, D)
+    const float* scales;     // (m, s)  ascending in each row, or null
+};
+
 class PreparedCodebook {
 public:
-    // scales (m, s), ascending in each row, or null.
-    PreparedCodebook(const float* codewords, const float* scales, int64_t sections, int64_t n_codewords,
-                     int64_t section_size, int64_t n_scales)
-        : norms_(sections * n_codewords), inverse_norms_(sections * n_codewords) {
+    explicit PreparedCodebook(const CodebookArrays& arrays)
+        : norms_(arrays.sections * arrays.n_codewords), inverse_norms_(arrays.sections * arrays.n_codewords) {
+        const auto [sections, section_size, n_codewords, n_scales, codewords, scales] = arrays;
         for (int64_t i = 0; i < sections * n_codewords; i++) {
             float norm = 0.0f;
             for (int64_t t = 0; t < section_size; t++)

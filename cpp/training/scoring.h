@@ -19,7 +19,7 @@ struct ScoreJob {
     bool wide_codes;             // uint16
     const uint8_t* scale_codes;  // (n, m) or null
     const float* alphas;         // (n, m) or null: exact scales
-    float* scores;               // (n_queries, n)
+    float* scores;               // (n_queries, n)  out
 };
 
 struct OperationCounts {
@@ -27,6 +27,8 @@ struct OperationCounts {
 };
 
 void score(const ScoreJob& job);
+
+// The operations of `score`; job.scores is not used.
 OperationCounts count_score_operations(const ScoreJob& job);
 
 // The decoded points: alpha * codeword, section by section. job.scores holds (n, m * D) here.

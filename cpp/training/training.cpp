@@ -93,8 +93,8 @@ int64_t draw(const std::vector<float>& distances, int64_t n, double uniform) {
 
 }  // namespace
 
-void seed_rows(const float* points, int64_t n, int64_t size, const double* uniforms, int64_t n_codewords,
-               bool sign_symmetric, int64_t* rows) {
+void seed_rows(const SeedJob& job) {
+    const auto [n, size, n_codewords, points, uniforms, sign_symmetric, rows] = job;
     const int64_t padded = (n + 7) / 8 * 8;
     std::vector<float> grouped(padded * size, 0.0f);
     std::vector<float> distances(padded, std::numeric_limits<float>::infinity());
@@ -179,8 +179,8 @@ void best_alphas(const Clustered& data, float* alphas, float* curvatures) {
     });
 }
 
-void section_ratios(const float* points, int64_t n, int64_t sections, int64_t size, const float* thresholds,
-                    const float* table, int64_t table_size, float* ratios) {
+void section_ratios(const RatioJob& job) {
+    const auto [n, sections, size, table_size, points, thresholds, table, ratios] = job;
     for (int64_t i = 0; i < n * sections; i++) {
         const float* r = points + i * size;
         float square = 0.0f;

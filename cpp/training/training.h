@@ -16,9 +16,16 @@ struct Clustered {
     const float* weights;      // (n,)  parallel weight, or null: all 1
 };
 
-// Rows picked by k-means++ (Arthur & Vassilvitskii); sign_symmetric treats x and -x as one.
-void seed_rows(const float* points, int64_t n, int64_t size, const double* uniforms, int64_t n_codewords,
-               bool sign_symmetric, int64_t* rows);
+struct SeedJob {
+    int64_t n, size, n_codewords;
+    const float* points;     // (n, D)
+    const double* uniforms;  // (k,)  random numbers in [0, 1)
+    bool sign_symmetric;     // x and -x are one point
+    int64_t* rows;           // (k,)  out
+};
+
+// Rows picked by k-means++ (Arthur & Vassilvitskii).
+void seed_rows(const SeedJob& job);
 
 // The normal equations of every codeword, given the alphas (Theorem 4.2): with e the weight and p the ratio,
 //   matrix = sum e alpha^2 (1 - p)/|r|^2 r r^T,  mass = sum e alpha^2 p,  vector = sum e alpha r.
@@ -34,10 +41,17 @@ void point_losses(const Clustered& data, const float* alphas, double* losses);
 // The parabola of every point with its codeword: best alpha, and curvature with the weight included.
 void best_alphas(const Clustered& data, float* alphas, float* curvatures);
 
-// ratio of every (point, section) from its norm: table(threshold / norm), linear between entries; 1 at or
-// under the threshold. points (n, m, D), thresholds (m,), table (table_size,) over [0, 1].
-void section_ratios(const float* points, int64_t n, int64_t sections, int64_t size, const float* thresholds,
-                    const float* table, int64_t table_size, float* ratios);
+struct RatioJob {
+    int64_t n, sections, section_size, table_size;
+    const float* points;      // (n, m, D)
+    const float* thresholds;  // (m,)
+    const float* table;       // (table_size,)  over [0, 1]
+    float* ratios;            // (n, m)  out
+};
+
+// The ratio of every section of every point from its norm: table(threshold / norm), linear between entries; 1 at or
+// under the threshold.
+void section_ratios(const RatioJob& job);
 
 // Exact weighted 1-D k-means of ascending values: n_levels ascending levels.
 void quantize_scalars(const double* values, const double* weights, int64_t n, int64_t n_levels, double* levels);

@@ -39,7 +39,7 @@ private:
 enum class Values { normal, ties, extreme };
 constexpr Values kAllValues[] = {Values::normal, Values::ties, Values::extreme};
 
-// The same numbers on every machine.
+// Random numbers that are equal on every machine.
 class Random {
 public:
     explicit Random(uint64_t seed) : state_(seed) {}
@@ -109,7 +109,7 @@ private:
 inline int64_t to_eight(int64_t n) {
     return (n + 7) / 8 * 8;
 }
-// Up to `most` rows per list, so many in the first; some lists begin in the block of the one before.
+// Up to `most` rows per list, exactly `most` in the first; some lists begin in the block of the one before.
 inline void place_lists(Random& random, int64_t count, int64_t most, std::vector<int64_t>& rows,
                         std::vector<int64_t>& places) {
     rows = places = {0};

@@ -1,5 +1,8 @@
 // The encoder with every loss and kind of scale, and the inner loop of k-means++.
 #include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
 
 #include "cases.h"
 #include "training/codebook.h"
@@ -22,7 +25,12 @@ void encode(const Kernels& level, Record& record, Random random, Loss loss, Scal
     for (int64_t j = 0; j < m; j++) std::sort(scales.begin() + j * s, scales.begin() + (j + 1) * s);
     std::vector<float> ratios(n * m);
     for (float& ratio : ratios) ratio = random.between(0, 4) ? random.unit() : 1.0f;
-    const PreparedCodebook codebook(codewords.data(), scales.data(), m, k, size, s);
+    const PreparedCodebook codebook({.sections = m,
+                                     .section_size = size,
+                                     .n_codewords = k,
+                                     .n_scales = s,
+                                     .codewords = codewords.data(),
+                                     .scales = scales.data()});
     std::vector<float> scratch(encode_scratch_floats(codebook.view(), scale)), alphas(n * m);
     std::vector<uint16_t> codes(n * m);
     std::vector<uint8_t> levels(n * m);

@@ -2,9 +2,12 @@
 // there is a compiler, under an emulator too. Prints a checksum of the output of each kernel, to compare processors.
 // Exit code 1: a level differs, or there is none to compare.
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "cases.h"
 #include "search/checksum.h"

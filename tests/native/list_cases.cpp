@@ -1,7 +1,10 @@
 // A query as integers, its products with lists, and the choice of the best of them.
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <limits>
+#include <vector>
 
 #include "cases.h"
 

@@ -1,5 +1,7 @@
 // The scan of one list for one query and up to four, with tables of any bytes: sums may wrap, and wrap alike.
 #include <algorithm>
+#include <cstdint>
+#include <vector>
 
 #include "cases.h"
 
@@ -58,7 +60,7 @@ void scan_list(const Kernels& level, Record& record, Random random, Coding codin
     lists.count = kLists;
     lists.rows = rows.data();
     lists.places = places.data();
-    const ScanInput input{lists, codes, filtered ? allowed.data() : nullptr};
+    const ScanInput input{.lists = lists, .codes = codes, .allowed = filtered ? allowed.data() : nullptr};
     std::vector<Query> queries;
     queries.reserve(together);
     Scan* scans[4];

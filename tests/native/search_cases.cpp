@@ -1,6 +1,9 @@
 // Whole searches: all kernels of a level one after the other, on an index of random bytes.
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <numeric>
+#include <vector>
 
 #include "cases.h"
 #include "search/search.h"

@@ -1,5 +1,9 @@
 // The lookup tables of a query, the guess of a threshold, and reranking.
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
 
 #include "cases.h"
 

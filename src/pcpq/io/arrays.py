@@ -118,7 +118,7 @@ def handy(rows: FloatArray, out_units: Float32Array | None = None) -> bool:
     """
     if rows.dtype != np.float32 or not rows.flags.c_contiguous:
         return False
-    least, most = _core.length_range(rows, out_units)
+    least, most = _core.length_range(rows, out_units=out_units)
     # NaN and infinity fail this comparison as well.
     return least > _core.SMALLEST_LENGTH and most < _core.LARGEST_LENGTH
 
@@ -129,7 +129,7 @@ def unit_rows(vectors: FloatArray, name: str, first_row: int) -> Float32Array:
     if handy(vectors, units):
         return units
     rows = working_rows(vectors, typical_unit(vectors, name), name, first_row)
-    least, _ = _core.length_range(rows, units)
+    least, _ = _core.length_range(rows, out_units=units)
     if least == 0.0:
         row = first_row + int(np.flatnonzero(~rows.any(axis=1))[0])
         raise ValueError(f"{name}[{row}] is zero; it has no direction, which cosine needs")

@@ -14,18 +14,28 @@ from pcpq.search.searchable import ScanTrace
 from pcpq.search.snapshot import Snapshot
 
 STAGES = ("rank lists", "lookup tables", "scan", "rerank")
-# Former names of keys.
+# Former names of keys, of an explanation and of its seconds.
 RENAMED = {"candidates_judged": "candidates_reranked", "judged_by": "reranked_by"}
+RENAMED_STAGES = {"tables": "lookup tables", "judge": "rerank"}
 
 
-class Explanation(dict[str, Any]):
+class RenamedKeys(dict[str, Any]):
     """A dict that also accepts the former names of its keys, with a warning."""
 
+    def __init__(self, items: dict[str, Any], renamed: dict[str, str], name: str) -> None:
+        super().__init__(items)
+        self.renamed, self.name = renamed, name
+
     def __missing__(self, key: str) -> Any:
-        if key not in RENAMED:
+        if key not in self.renamed:
             raise KeyError(key)
-        warn_user(f"explain()[{key!r}] is now explain()[{RENAMED[key]!r}]", DeprecationWarning)
-        return self[RENAMED[key]]
+        now = self.renamed[key]
+        warn_user(f"{self.name}[{key!r}] is now {self.name}[{now!r}]", DeprecationWarning)
+        return self[now]
+
+    def __reduce__(self) -> tuple[type[dict[str, Any]], tuple[dict[str, Any]]]:
+        """Return the state for pickle and copy: a plain dict."""
+        return dict, (dict(self),)
 
 
 def explain(snapshot: Snapshot, query: Any, request: SearchRequest) -> dict[str, Any]:
@@ -38,7 +48,8 @@ def explain(snapshot: Snapshot, query: Any, request: SearchRequest) -> dict[str,
     trace = ScanTrace(np.zeros((1, 3), np.int64), np.zeros(len(STAGES)))
     execute(snapshot, prepared.rows[:1], plan, trace)
     probed, scanned, reranked = (int(count) for count in trace.counts[0])
-    return Explanation(
+    seconds = dict(zip(STAGES, trace.seconds.tolist(), strict=True))
+    return RenamedKeys(
         {
             "segments": len(snapshot.parts),
             "lists": len(snapshot.trained.partition),
@@ -47,6 +58,8 @@ def explain(snapshot: Snapshot, query: Any, request: SearchRequest) -> dict[str,
             "rows_scanned": scanned,
             "candidates_reranked": reranked,
             "reranked_by": snapshot.trained.keep or "codes",
-            "seconds": dict(zip(STAGES, trace.seconds.tolist(), strict=True)),
-        }
+            "seconds": RenamedKeys(seconds, RENAMED_STAGES, 'explain()["seconds"]'),
+        },
+        RENAMED,
+        "explain()",
     )

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pcpq.io.arrays import Float32Array, as_vectors, handy, typical_unit, unit_rows, working_rows
+from pcpq import _core
+from pcpq.io.arrays import Float32Array, as_vectors, typical_unit, unit_rows, working_rows
 from pcpq.io.foreign_arrays import as_array
 from pcpq.segment.segment import Scores
 from pcpq.segment.trained import Trained
@@ -25,19 +26,28 @@ def prepare_queries(trained: Trained, queries: Any) -> PreparedQueries:
     queries = as_vectors(queries[None] if queries.ndim == 1 else queries, "queries")
     if queries.shape[1] != trained.dimensions:
         raise ValueError(f"queries have {queries.shape[1]} dimensions, the index has {trained.dimensions}")
-    if trained.metric == "cosine":
+    cosine = trained.metric == "cosine"
+    if queries.dtype == np.float32 and queries.flags.c_contiguous:
+        rows = np.empty(queries.shape, np.float32)
+        if _core.prepare_queries(
+            queries=queries, query_unit=trained.query_unit, unit_length=cosine, out_queries=rows
+        ):
+            return PreparedQueries(rows, trained.query_unit)
+    # Other dtypes are converted, and queries of unusual length scaled, so that float32 can represent them.
+    if cosine:
         return PreparedQueries(unit_rows(queries, "queries", 0), trained.query_unit)
-    if trained.query_unit == 1.0 and handy(queries):
-        return PreparedQueries(queries.astype(np.float32, copy=False), 1.0)
     unit = trained.query_unit if trained.euclidean else typical_unit(queries, "queries")
     return PreparedQueries(working_rows(queries, unit, "queries"), unit)
 
 
 def returned_scores(trained: Trained, exact: Scores, unit: float) -> Float32Array:
     """Return scores in the user's units; squared distances if the metric is Euclidean."""
-    scores = exact.astype(np.float32)
-    if trained.euclidean:
-        scores = np.maximum(-scores, 0)
-    if trained.unit * unit != 1.0:
-        scores = scores * np.float32(trained.unit) * np.float32(unit)
+    scores = np.empty(exact.shape, np.float32)
+    _core.return_scores(
+        scores=np.ascontiguousarray(exact).reshape(-1),
+        euclidean=trained.euclidean,
+        row_unit=trained.unit,
+        query_unit=unit,
+        out_scores=scores.reshape(-1),
+    )
     return scores

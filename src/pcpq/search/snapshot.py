@@ -116,7 +116,9 @@ class Snapshot:
             return None
         scores, ids = np.empty(plan.k, FLOAT32), np.empty(plan.k, INT64)
         try:
-            found = segment.searcher.search_one(query, plan.probes, plan.rerank, ids, scores)
+            found = segment.searcher.search_one(
+                query=query, probes=plan.probes, rerank=plan.rerank, out_ids=ids, out_scores=scores
+            )
         except TypeError:  # not a contiguous array of float32
             return None
         return Result(scores, ids) if found else None

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pcpq import _core
 from pcpq.io.arrays import Bytes, Float32Array, empty_lines
 from pcpq.ivf.kmeans import rows_by_list
 from pcpq.quantizers import Quantizer
@@ -244,8 +245,7 @@ class Codebooks:
     @property
     def block_bytes(self) -> int:
         """Bytes per block of codes."""
-        m = self.model.layout.n_sections
-        return (m + 1) // 2 * 64 + 96 if self.coding == "scaled" else -(-(m + 2) // 4) * 64
+        return _core.block_bytes(coding=self.coding, sections=self.model.layout.n_sections)
 
     def _by_quantizer(self, lists: Lists) -> list[tuple[int, Any]]:
         """Return the number of each quantizer that has rows, and these rows."""

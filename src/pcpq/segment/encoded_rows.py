@@ -52,7 +52,9 @@ class EncodedRows:
         """Sort rows by list, in place, since two copies may not fit into memory."""
         order = np.argsort(self.lists, kind="stable")
         for column in self.columns().values():
-            if column.size and not _core.permute_rows(column.reshape(len(column), -1).view(np.uint8), order):
+            if column.size == 0:
+                continue
+            if not _core.permute_rows(rows=column.reshape(len(column), -1).view(np.uint8), order=order):
                 raise AssertionError("the order is not a permutation")
 
     def columns(self) -> dict[str, NDArray[Any]]:

@@ -152,7 +152,7 @@ def write_segment(path: Path, segment: Segment) -> FileEntry:
     rows_per_page = page_rows(segment.kept)
     n_lists, n = len(segment.blocks.rows) - 1, len(segment)
     checks = np.empty(n_lists, np.uint32), np.empty(-(-n // rows_per_page), np.uint32)
-    guard_of(segment, "", rows_per_page, *checks).compute(*checks)
+    guard_of(segment, "", rows_per_page, *checks).compute(out_lists=checks[0], out_pages=checks[1])
     small = small_arrays(np.diff(segment.blocks.rows), segment.spread, *checks)
     large = large_arrays(segment)
     checks_of_small = {part: checksum(array) for part, array in small.items()}

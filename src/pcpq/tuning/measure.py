@@ -65,13 +65,13 @@ class Candidates:
 
         def search(some: slice) -> None:
             native(
-                query_rows[some],
-                order.shape[1],
-                count,
-                ids[some],
-                scores[some],
-                part.live,
-                part.everything.share,
+                queries=query_rows[some],
+                probes=order.shape[1],
+                rerank=count,
+                out_ids=ids[some],
+                out_scores=scores[some],
+                allowed=part.live,
+                share=part.everything.share,
                 out_scanned=scanned[some],
             )
 

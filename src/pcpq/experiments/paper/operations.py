@@ -61,9 +61,10 @@ def table(setting: Setting, vectors: Float32Array, queries: Float32Array) -> Ite
             }
 
 
-def count(counted: tuple[int, int, int, int], *, plain: bool) -> int:
+def count(counted: _core.OperationCounts, *, plain: bool) -> int:
     """Return the number of operations; with one section, there are no additions to count."""
-    return sum(counted[:3] if plain else counted)
+    others = counted.multiply_adds + counted.multiplications + counted.look_ups
+    return others if plain else others + counted.additions
 
 
 def fastest(quantizer: Quantizer, codes: Codes, queries: Float32Array) -> float:

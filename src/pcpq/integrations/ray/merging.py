@@ -175,7 +175,9 @@ def write_lists(frame: Frame, trained: Trained, entries: Sequence[FileEntry], li
     segment = Segment(trained, blocks, packed, nothing, **columns)
     list_checks = np.empty(len(counts), np.uint32)
     one_page = np.empty(1, np.uint32)
-    guard_of(segment, "", max(1, last - first), list_checks, one_page).compute(list_checks, one_page)
+    guard_of(segment, "", max(1, last - first), list_checks, one_page).compute(
+        out_lists=list_checks, out_pages=one_page
+    )
     first_page, page_checks = checks_of_pages(segment.kept, first, frame.rows_per_page, frame)
     descriptor = os.open(frame.path, os.O_WRONLY | os.O_CLOEXEC)
     try:
@@ -221,7 +223,7 @@ def checks_of_pages(
         list_checks=one_list,
         page_checks=checks,
     )
-    guard.compute(one_list, checks)
+    guard.compute(out_lists=one_list, out_pages=checks)
     return first_page, checks
 
 

@@ -196,8 +196,16 @@ class SlicedPart:
         native = self.segment.searcher.search
 
         def search(some: slice) -> None:
-            out = (found[some], scores[some], allowed.mask, allowed.share)
-            native(queries[some], probes, shape[1], *out, out_scanned=codes[some])
+            native(
+                queries=queries[some],
+                probes=probes,
+                rerank=shape[1],
+                out_ids=found[some],
+                out_scores=scores[some],
+                allowed=allowed.mask,
+                share=allowed.share,
+                out_scanned=codes[some],
+            )
 
         if shape[1]:
             map_threads(search, self.segment.tasks(len(queries), probes, rerank, threads), threads)
