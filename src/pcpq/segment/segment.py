@@ -78,7 +78,7 @@ class Segment:
         n_lists = len(trained.partition)
         counts = np.bincount(rows.lists, minlength=n_lists).astype(np.int64)
         blocks = Blocks.of(counts, dense=len(rows) < LEAST_ROWS_PER_BLOCK * n_lists)
-        packed = trained.codebooks.pack(blocks, rows.lists, Codes(rows.centers, rows.scales), rows.bias_bytes)
+        packed = trained.codebooks.pack(blocks, rows.lists, Codes(rows.codes, rows.scales), rows.bias_bytes)
         corrections = (rows.gains, rows.biases)
         return cls(
             trained, blocks, packed, spread, *corrections, rows.kept, rows.units, rows.ids, names, attributes

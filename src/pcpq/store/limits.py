@@ -20,12 +20,12 @@ MOST_FLOAT = float(np.finfo(np.float32).max)
 # Units are powers of two whose inverse is a float32 too.
 LEAST_UNIT, MOST_UNIT = 2.0**-126, 2.0**126
 # Vectors in working units are at most LARGEST in size; their means may be more by rounding.
-MOST_CENTER = 2 * LARGEST
+MOST_CENTROID = 2 * LARGEST
 # Rows of a rotation have length 1.
-MOST_TURN = 1.01
+MOST_ROTATION = 1.01
 # Rows of a segment are numbered in 32 bits.
 MOST_ROWS = (1 << 31) - 1
-MOST_CENTERS, MOST_SCALES = 1 << 16, 1 << 8
+MOST_CODEWORDS, MOST_SCALES = 1 << 16, 1 << 8
 # Of all codebooks, as searches hold them: a small file may name one large codebook for each of many lists.
 MOST_TABLE_BYTES = 1 << 36
 # Numbers of a trained file, of each of its codebooks, and of a segment: the least and the most.
@@ -79,9 +79,9 @@ def floats(
 def check_book(tensors: Tensors, number: int, book: Quantizer, model: Model) -> None:
     """A FormatError unless the arrays of a codebook go together."""
     scale = options_of(book).scale
-    k, codes = model.centers.shape[1], model.readout.shape[1]
-    if codes != (2 * k if scale == "vector" else k) or codes > MOST_CENTERS:
-        raise FormatError(f"{tensors.path}: codebook {number} has {k} centers for {codes} codes")
+    k, codes = model.codewords.shape[1], model.readout.shape[1]
+    if codes != (2 * k if scale == "vector" else k) or codes > MOST_CODEWORDS:
+        raise FormatError(f"{tensors.path}: codebook {number} has {k} codewords for {codes} codes")
     for levels in (model.scales, model.vector_levels):
         if levels is not None and levels.shape[-1] > MOST_SCALES:
             raise FormatError(f"{tensors.path}: codebook {number} has {levels.shape[-1]} scales")

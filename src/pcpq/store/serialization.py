@@ -28,10 +28,10 @@ from pcpq.segment.trained import Trained
 from pcpq.store.files import reading
 from pcpq.store.limits import (
     BOOK_RANGES,
-    MOST_CENTER,
+    MOST_CENTROID,
     MOST_FLOAT,
+    MOST_ROTATION,
     MOST_ROWS,
-    MOST_TURN,
     SEGMENT_RANGES,
     TRAINED_RANGES,
     check_alike,
@@ -48,7 +48,15 @@ from pcpq.util.validation import one_of, whole_number
 Arrays = dict[str, NDArray[Any]]
 ABOUT = "pcpq"  # the one entry of the metadata
 PAGE_BYTES = 4096
-MODEL_ARRAYS = ("centers", "readout", "scales", "vector_levels", "whitening", "section_thresholds")
+# Names of the arrays of a codebook in a file, and of the fields of Model.
+MODEL_ARRAYS = {
+    "centers": "codewords",
+    "readout": "readout",
+    "scales": "scales",
+    "vector_levels": "vector_levels",
+    "whitening": "whitening",
+    "section_thresholds": "section_thresholds",
+}
 MODEL_NUMBERS = ("unit", "vector_threshold", "gain", "bias_weight", "anchored")
 TRAINED_NUMBERS = ("metric", "keep", "dimensions", "unit", "residual", "bias_low", "bias_step")
 ROW_COLUMNS = ("gains", "biases", "units", "ids")
@@ -71,8 +79,8 @@ def write_trained(path: Path, trained: Trained) -> FileEntry:
     arrays["books"] = np.array([numbers[id(book)] for book in trained.codebooks.quantizers], np.int32)
     arrays["columns"] = trained.codebooks.model.layout.columns.astype(np.int64)
     for number, book in enumerate(books):
-        for part in MODEL_ARRAYS:
-            if (array := getattr(book.model_, part)) is not None:
+        for part, field in MODEL_ARRAYS.items():
+            if (array := getattr(book.model_, field)) is not None:
                 arrays[f"{number}.{part}"] = array
     layout = trained.codebooks.model.layout
     about = {number: getattr(trained, number) for number in TRAINED_NUMBERS} | {
@@ -97,12 +105,12 @@ def read_trained(directory: Path, entry: FileEntry) -> Trained:
         check_numbers(about, TRAINED_RANGES)
         one_of("metric", about["metric"], METRICS)
         one_of("keep", about["keep"], KEEPS)
-        centers = floats(tensors, "centers", (None, d), -MOST_CENTER, MOST_CENTER)
-        n = len(centers)
+        centroids = floats(tensors, "centers", (None, d), -MOST_CENTROID, MOST_CENTROID)
+        n = len(centroids)
         spreads, offsets = floats(tensors, "spreads", (n,), 0.0), floats(tensors, "offsets", (n,))
         matrix = None
         if tensors.get("matrix") is not None:
-            matrix = floats(tensors, "matrix", (d, d), -MOST_TURN, MOST_TURN)
+            matrix = floats(tensors, "matrix", (d, d), -MOST_ROTATION, MOST_ROTATION)
         columns = tensors.shaped("columns", "I64", (d,)).astype(np.intp)
         if len(np.unique(columns)) != d or columns.min() < 0 or columns.max() >= m * size:
             raise FormatError(f"{tensors.path}: coordinates at {columns}")
@@ -114,7 +122,7 @@ def read_trained(directory: Path, entry: FileEntry) -> Trained:
         check_alike(tensors, books, len(numbers))
         codebooks = Codebooks(tuple(books[number] for number in numbers))
         settings = {number: about[number] for number in TRAINED_NUMBERS}
-        partition = Partition(centers, spreads, offsets)
+        partition = Partition(centroids, spreads, offsets)
         return Trained(partition=partition, matrix=matrix, codebooks=codebooks, **settings)
 
 
@@ -133,7 +141,7 @@ def _book(tensors: Tensors, layout: Layout, number: int, settings: Any) -> Quant
     }
     check_numbers(settings, BOOK_RANGES)
     check_truths(settings, ("gain", "anchored"))
-    most = MOST_FLOAT / max(settings["unit"], 1.0)  # centers are multiplied by the unit
+    most = MOST_FLOAT / max(settings["unit"], 1.0)  # codewords are multiplied by the unit
     levels = {"quantized": {"scales"}, "vector": {"vector_levels"}, "norm": {"vector_levels"}}
     needed = {"centers", "readout"} | levels.get(options_of(book).scale, set())
     for part, array in arrays.items():
@@ -141,7 +149,8 @@ def _book(tensors: Tensors, layout: Layout, number: int, settings: Any) -> Quant
             raise FormatError(f"{tensors.path}: {number}.{part} does not go with {type(book).__name__}")
         if array is not None or part in needed:
             arrays[part] = floats(tensors, f"{number}.{part}", shapes[part], -most, most)
-    model = Model(layout, **arrays, **{name: settings[name] for name in MODEL_NUMBERS})  # type: ignore[arg-type]
+    fields = {MODEL_ARRAYS[part]: array for part, array in arrays.items()}
+    model = Model(layout, **fields, **{name: settings[name] for name in MODEL_NUMBERS})  # type: ignore[arg-type]
     check_book(tensors, number, book, model)
     return restore_fitted(book, model)
 

@@ -155,7 +155,7 @@ def write_lists(frame: Frame, trained: Trained, entries: Sequence[FileEntry], li
     rows, _ = builder.finish()
     rows.sort_by_list()
     blocks = Blocks.of(counts, dense=frame.dense)
-    codes = Codes(rows.centers, rows.scales)
+    codes = Codes(rows.codes, rows.scales)
     packed = trained.codebooks.pack(blocks, rows.lists, codes, rows.bias_bytes)
     columns = (rows.gains, rows.biases, rows.kept, rows.units, rows.ids)
     segment = Segment(trained, blocks, packed, nothing, *columns)
