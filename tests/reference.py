@@ -37,7 +37,10 @@ def exhaustive_section(r, codewords, scales, parallel=1.0, orthogonal=1.0):
 
 
 def exhaustive_vector(r, codewords, levels, parallel, orthogonal):
-    """Least loss over one scale per vector and every signed codeword per section. r (m, D), codewords (m, k, D)."""
+    """Return the least loss over one scale per vector and every signed codeword per section.
+
+    r is (m, D), codewords are (m, k, D).
+    """
     totals = []
     for level in levels:
         signed = [np.concatenate([level * c, -level * c]) for c in codewords]
