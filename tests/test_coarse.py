@@ -46,7 +46,7 @@ def test_a_search_probes_the_lists_whose_best_row_may_score_highest(metric, simd
     trained = index._state.snapshot.trained
     found = Coarse.of(trained.partition)
     working = queries / np.float32(trained.query_unit)
-    asked, lists, units = integers_of(found, working - found.middle if metric == "euclidean" else working)
+    asked, lists, units = integers_of(found, working - found.mean if metric == "euclidean" else working)
     ranks = (asked @ lists.T) * units[:, None] * found.unit + trained.partition.offsets
     ranks += np.linalg.norm(working, axis=1, keepdims=True) * trained.partition.spreads
     probed = np.argsort(-ranks, axis=1)[:, :probes]

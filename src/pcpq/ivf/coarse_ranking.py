@@ -39,7 +39,7 @@ class Coarse:
     longest_query: float  # largest length of a query in integers
     longest: float  # largest distance of a centroid from the mean
     centroids: Float32Array  # (L, d)  not rounded
-    middle: Float32Array  # (d,)  mean of the centroids
+    mean: Float32Array  # (d,)  mean of the centroids
 
     @classmethod
     def of(cls, partition: Partition) -> Coarse:
@@ -61,13 +61,13 @@ class Coarse:
         rounded = np.sqrt((padded.astype(np.int64) ** 2).sum(axis=1).max())
         longest_query = max(LARGEST_SUM / max(rounded, 1.0) - 0.5 * d**0.5, 0.5)
         return cls(
-            integers,
-            (-QUERY_ZERO * sums).astype(np.uint16),
-            unit,
-            float(longest_query),
-            longest,
-            centroids,
-            partition.mean_centroid,
+            integers=integers,
+            starts=(-QUERY_ZERO * sums).astype(np.uint16),
+            unit=unit,
+            longest_query=float(longest_query),
+            longest=longest,
+            centroids=centroids,
+            mean=partition.mean_centroid,
         )
 
     def products(self, rows: Float32Array) -> Float32Array:
@@ -98,5 +98,5 @@ class Coarse:
             "unit": self.unit,
             "longest_query": self.longest_query,
             "centroids": self.centroids if exact else None,
-            "mean": self.middle,
+            "mean": self.mean,
         }

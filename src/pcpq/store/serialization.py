@@ -290,7 +290,7 @@ def _packed(tensors: Tensors, trained: Trained, blocks: Blocks, n: int) -> Packe
 class Checks:
     """What must be looked at before arrays that came from a file are believed; once each."""
 
-    def __init__(self, guard: Any, tensors: Tensors, later: dict[str, int]) -> None:
+    def __init__(self, guard: _core.Guard, tensors: Tensors, later: dict[str, int]) -> None:
         self.native, self._tensors, self._later = guard, tensors, later
 
     @property
@@ -326,7 +326,7 @@ class Checks:
         if (text[inside] >> 6 == 0b10).any():
             raise FormatError(f"{path}: a word ends within a character")
 
-    def rows(self, rows: NDArray[np.intp]) -> None:
+    def rows(self, rows: NDArray[np.integer[Any]]) -> None:
         """Some rows."""
         self.native.check_rows(np.ascontiguousarray(rows, np.int64))
 
@@ -342,7 +342,7 @@ def guard_of(
     rows_a_page: int,
     list_checks: NDArray[np.uint32],
     page_checks: NDArray[np.uint32],
-) -> Any:
+) -> _core.Guard:
     """The native guard of a segment's arrays: lists in the order of docs/format.md."""
     path = path.encode("utf-8", "replace").decode()  # for messages; native text is UTF-8
     packed, n = segment.packed, len(segment)
