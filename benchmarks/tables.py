@@ -20,6 +20,7 @@ PAGES = (
     ROOT / "CONTRIBUTING.md",
     ROOT / "docs" / "paper.md",
     ROOT / "docs" / "reliability.md",
+    ROOT / "docs" / "scale.md",
     *(DESIGN / name for name in ("quantizers.md", "index.md", "performance.md", "storage.md")),
 )
 SETS = ("glove", "lastfm48k", "npm", "minilm")
@@ -205,10 +206,10 @@ def kernels() -> str:
 
 
 def growth() -> str:
-    """Return the table of search time by number of vectors, at equal recall."""
+    """Return the table of search time by number of vectors, at equal recall, without the largest."""
     found = committed("growth")
     lines = []
-    for run in found["runs"]:
+    for run in found["runs"][:-1]:
         times = [run[mode][name] for mode in MODES for name in ("microseconds", "rerank", "recall")]
         rest = (run["lists"], run["local_dimension"], run["bytes_per_vector"], run["build_seconds"])
         lines.append((f"{run['n']:,}", *rest, *times))
@@ -217,6 +218,19 @@ def growth() -> str:
         head += [f"{mode}, µs", "rerank", "recall"]
     exponents = " and ".join(f"{found['growth'][mode]['exponent']} ({title})" for mode, title in MODES.items())
     text = f"\n\nTime grows as n to the power of {exponents}. "
+    return markdown(head, lines) + text + ran_in(found["environment"])
+
+
+def largest() -> str:
+    """Return the table of the largest number of vectors, with settings for equal recall on held-out queries."""
+    found = committed("growth")
+    run = found["runs"][-1]
+    lines = [
+        (title, *(run[mode][name] for name in ("microseconds", "rerank", "recall")))
+        for mode, title in MODES.items()
+    ]
+    head = (f"{run['n']:,} vectors", "µs per query", "rerank", "recall")
+    text = f"\n\nThe build took {run['build_seconds']} s. "
     return markdown(head, lines) + text + ran_in(found["environment"])
 
 
@@ -474,6 +488,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "ratios": ratios,
     "kernels": kernels,
     "growth": growth,
+    "largest": largest,
     "building": building,
     "tuning": tuning,
     **PAPER_TABLES,

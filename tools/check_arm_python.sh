@@ -14,7 +14,7 @@ version=3.11
 compiler=aarch64-linux-gnu-g++
 command -v $compiler > /dev/null || { echo "no $compiler: tools/check_arm.sh installs it"; exit 1; }
 
-# Debian's packages for the other processor, unpacked where nobody else sees them.
+# Debian's packages for the other processor, unpacked into a folder of their own, without installation.
 if [ ! -x "$root/usr/bin/python$version" ]; then
     mkdir -p "$folder/apt/lists/partial" "$folder/apt/archives/partial" "$root"
     touch "$folder/apt/status"
