@@ -91,7 +91,7 @@ class Coarse:
         return rounding > SMALL_PART * float(variances.mean())
 
     def arguments(self, exact: bool) -> dict[str, Any]:
-        """Arguments of `_core.Lists`; with exact centroids where scores must not start from rounded ones."""
+        """Return arguments of `_core.Lists`; `exact` adds the centroids that are not rounded."""
         return {
             "coarse": self.integers,
             "starts": self.starts,

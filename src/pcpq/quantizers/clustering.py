@@ -91,7 +91,7 @@ def assign(
 
 
 def _weighted(section: Section, clusters: Clusters) -> dict[str, Any]:
-    """Arguments that all native sums over clusters take."""
+    """Return the arguments that all native sums over clusters take."""
     return {
         "points": section.points,
         "assigned": clusters.assigned,

@@ -183,7 +183,7 @@ class Codebooks:
         return Codes(codes, scales), biases
 
     def arguments(self, packed: PackedCodes, lists: Lists) -> dict[str, Any]:
-        """Arguments of `_core.Codes`: codes of rows of these lists, and the codebooks."""
+        """Return arguments of `_core.Codes`: codes of rows of these lists, and the codebooks."""
         codewords, scales = self._tables
         arguments: dict[str, Any] = {
             "coding": self.coding,
@@ -201,7 +201,7 @@ class Codebooks:
         return arguments
 
     def _unpacked_scales(self, scales: NDArray[Any] | None, lists: Lists) -> dict[str, NDArray[Any]]:
-        """Indices of scales, scales themselves, or one scale per row."""
+        """Return arguments of `_core.Codes` for scales: indices, exact scales, or one factor per row."""
         if scales is None:
             return {}
         if self.model.vector_levels is None:

@@ -62,7 +62,7 @@ class EncodedRows:
 
 
 class EncodedRowsBuilder:
-    """Collects batches of encoded rows; if their number is known, memory is allocated once."""
+    """A collection of encoded rows, batch by batch; memory is allocated once if their number is known."""
 
     def __init__(self, length: int | None) -> None:
         self._length, self.count = length, 0
