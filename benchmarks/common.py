@@ -85,12 +85,12 @@ def shared_rows(found: np.ndarray, top: np.ndarray) -> float:
 class Lists:
     """A k-means partition by euclidean distance."""
 
-    centers: np.ndarray  # (n_lists, d)
+    centroids: np.ndarray  # (n_lists, d)
     assigned: np.ndarray  # (n,)
 
     def residuals(self, base: np.ndarray) -> np.ndarray:
         """Return the base vectors minus the centroids of their lists."""
-        return base - self.centers[self.assigned]
+        return base - self.centroids[self.assigned]
 
 
 def make_lists(base: np.ndarray, n_lists: int, seed: int = 0) -> Lists:
@@ -98,8 +98,8 @@ def make_lists(base: np.ndarray, n_lists: int, seed: int = 0) -> Lists:
     generator = np.random.default_rng(seed)
     sample = base[generator.permutation(len(base))[:65_536]]
     seeds = choose_seeds(sample, n_lists, "k-means++", generator)
-    centers = cluster(Section(base), seeds, projective=False, max_iterations=25).centers
-    return Lists(centers, assign(Section(base), centers, projective=False)[0])
+    centroids = cluster(Section(base), seeds, projective=False, max_iterations=25).codewords
+    return Lists(centroids, assign(Section(base), centroids, projective=False)[0])
 
 
 def save(path: Path, result: dict[str, Any]) -> None:

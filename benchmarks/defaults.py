@@ -34,19 +34,19 @@ LIST_FACTORS = (1.0, 1.5, 2.0, 3.0, 4.0)  # times the square root of the number 
 DEFAULT_FACTOR = 2.0
 
 
-def code(method: str, size: int, scales: int | None = None, centers: int = 16) -> Kind:
+def code(method: str, size: int, scales: int | None = None, codewords: int = 16) -> Kind:
     """Return a quantizer as JSON."""
     found: Kind = {"method": method, "section_size": size}
-    if centers != 16:
-        found["n_centers"] = centers
+    if codewords != 16:
+        found["n_centers"] = codewords
     return found if scales is None else {**found, "n_scales": scales}
 
 
 CODES = (
     code("PQ", 2),
     code("PQ", 3),
-    code("PQ", 2, centers=8),
-    code("PQ", 4, centers=256),
+    code("PQ", 2, codewords=8),
+    code("PQ", 4, codewords=256),
     code("APQ", 2),
     code("QPCPQ", 4, 8),
     code("QPCPQ", 3, 8),
@@ -115,7 +115,7 @@ def compare(data: Data, metric: str) -> dict[str, Any]:
             "recall": round(shared_rows(runner.index.search(reported.vectors), reported.top), 4),
             "microseconds": round(1e6 * median / len(reported.vectors), 2),
             "time_over_default": round(median / base, 3),
-            "bytes_a_vector": round(runner.index.bytes_a_vector(), 1),
+            "bytes_per_vector": round(runner.index.bytes_per_vector(), 1),
         }
         print(f"  {name}: {rows[name]}", flush=True)
     return {"choices": rows, "codes_alone": codes_alone(data, metric, reported)}
@@ -136,7 +136,7 @@ def codes_alone(data: Data, metric: str, reported: Queries) -> dict[str, Any]:
         rows[name] = {
             "recall": round(shared_rows(runner.index.search(reported.vectors), reported.top), 4),
             "microseconds": round(1e6 * float(np.median(times[name])) / len(reported.vectors), 2),
-            "bytes_a_vector": round(runner.index.bytes_a_vector(), 1),
+            "bytes_per_vector": round(runner.index.bytes_per_vector(), 1),
         }
         print(f"  codes alone, {name}: {rows[name]}", flush=True)
     return rows

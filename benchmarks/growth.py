@@ -131,7 +131,7 @@ def tuned(base: np.ndarray, queries: np.ndarray, dimension: float) -> Grown:
         "local_dimension": round(dimension, 1),
         "n": len(base),
         "lists": stats["lists"],
-        "bytes_a_vector": round(index.bytes_a_vector(), 1),
+        "bytes_per_vector": round(index.bytes_per_vector(), 1),
         "imbalance": round(stats["imbalance"], 3),
         "build_seconds": round(build_seconds, 1),
     }

@@ -24,7 +24,7 @@ import pcpq
 from pcpq.experiments.environment import environment
 
 RESULTS = Path(__file__).parent / "results"
-STAGES = ("lists", "tables", "scan", "judging")
+STAGES = ("lists", "tables", "scan", "reranking")
 QUERIES = 512
 ROUNDS = 60
 QUANTIZERS = {
@@ -105,7 +105,7 @@ def measure(base: np.ndarray, queries: np.ndarray, top: np.ndarray, quantizer: A
             run.single(some)
     os.sched_setaffinity(0, cores)
     answer: dict[str, Any] = {
-        "bytes_a_row": round(whole.stats()["bytes_per_vector"]["codes"], 1),
+        "bytes_per_row": round(whole.stats()["bytes_per_vector"]["codes"], 1),
         "recall": round(shared_rows(full.ids, top[:QUERIES]), 4),
     }
     for mode in ("batch", "single"):
@@ -114,10 +114,10 @@ def measure(base: np.ndarray, queries: np.ndarray, top: np.ndarray, quantizer: A
             for name, run, some in (("bare", bare, 16), ("full", full, 128))
         }
         answer[mode] = {
-            "bare_ns_a_row": round(nanoseconds["bare"], 3),
-            "full_ns_a_row": round(nanoseconds["full"], 3),
+            "bare_ns_per_row": round(nanoseconds["bare"], 3),
+            "full_ns_per_row": round(nanoseconds["full"], 3),
             "full_over_bare": round(nanoseconds["full"] / nanoseconds["bare"], 3),
-            "rows_a_query": round(full.rows_in(mode, 128)),
+            "rows_per_query": round(full.rows_in(mode, 128)),
             "microseconds": dict(zip(STAGES, (1e6 * full.best[mode]).round(2).tolist(), strict=True)),
         }
     return answer

@@ -25,11 +25,11 @@ TRAININGS = {"equal weight": 0.0, "crowding": partition.CROWDING}
 
 def rankings(queries: np.ndarray, lists: partition.Partition) -> dict[str, np.ndarray]:
     """Return (n_queries, L) scores of lists: by centroid, by its direction, and by centroid and spread."""
-    products = queries @ lists.centers.T
+    products = queries @ lists.centroids.T
     lengths = np.linalg.norm(queries, axis=1, keepdims=True)
     return {
         "center": products,
-        "unit center": products / np.linalg.norm(lists.centers, axis=1),
+        "unit center": products / np.linalg.norm(lists.centroids, axis=1),
         "center and spread": products + lengths * lists.spreads,
     }
 

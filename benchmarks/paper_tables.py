@@ -8,6 +8,7 @@ from typing import Any
 
 from markdown_tables import RESULTS, markdown, ran_in
 
+from pcpq.experiments.paper.extensions import present_label
 from pcpq.experiments.paper.protocols import PROTOCOLS
 
 SETS = ("glove", "lastfm")
@@ -77,7 +78,7 @@ def paper_errors() -> str:
 def paper_recall() -> str:
     """Return the tables of recall under each protocol: ours (the paper's)."""
     runs, parts = results(), []
-    for protocol, words in PROTOCOLS.items():
+    for protocol, title in PROTOCOLS.items():
         lines = []
         for place, first in enumerate(runs[0]["methods"]):
             cells = []
@@ -89,7 +90,7 @@ def paper_recall() -> str:
                 ]
             lines.append((first["paper_name"], *cells))
         heads = [f"{titled(one)}, 1@{at}" for one in runs for at in (1, 10)]
-        parts.append(markdown((words, *heads), lines))
+        parts.append(markdown((title, *heads), lines))
     return "\n\n".join(parts)
 
 
@@ -151,15 +152,17 @@ def extension(part: str, labels: tuple[str, ...], head: tuple[str, ...]) -> str:
     """Return one table per result that has this part."""
     tables = []
     for one in results():
-        lines = [(*(spoken(row[label]) for label in labels), *measured(row, one)) for row in one.get(part, [])]
+        lines = [
+            (*(shown_label(row[label]) for label in labels), *measured(row, one)) for row in one.get(part, [])
+        ]
         if lines:
             tables.append(markdown((f"{titled(one)}: {head[0]}", *head[1:], *NUMBERS), lines))
     return "\n\n".join(tables)
 
 
-def spoken(text: str) -> str:
-    """Return a label in the words of the docs: `per_list` as "per list", centers as codewords."""
-    return text.replace("_", " ").replace("center", "codeword")
+def shown_label(text: str) -> str:
+    """Return a label as it is shown: `per_list` as "per list", centers as codewords."""
+    return present_label(text).replace("_", " ")
 
 
 def paper_equal_bits() -> str:
@@ -210,7 +213,7 @@ def paper_operations() -> str:
 def operation(row: dict[str, Any]) -> Iterable[str]:
     """Return one row of Table 1."""
     numbers = (f"{row[name]:,}" for name in ("formula", "counted", "microseconds", "index_bits"))
-    return (spoken(row["label"]), f"{row['vectors']:,}", row["centers"], *numbers)
+    return (shown_label(row["label"]), f"{row['vectors']:,}", row["centers"], *numbers)
 
 
 TABLES = {

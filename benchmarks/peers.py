@@ -122,13 +122,13 @@ def report(
             "median_seconds": round(median, 6),
             "best_seconds": round(min(times[name]), 6),
             "qps": round(len(queries.vectors) / median, 1),
-            "bytes_a_vector": round(index.bytes_a_vector(), 1),
+            "bytes_per_vector": round(index.bytes_per_vector(), 1),
             "code_bytes": code and round(code, 2),
         }
         print(
             f"{mode:6s} {target:.2f} {name:34s} {rows[name]['qps']:9.0f} QPS  recall {rows[name]['recall']:.4f}"
             f" (tuned {runner.recall:.4f})  lists {index.n_lists}  width {runner.setting.width}"
-            f"  rerank {runner.setting.rerank}  {rows[name]['bytes_a_vector']:.0f} B",
+            f"  rerank {runner.setting.rerank}  {rows[name]['bytes_per_vector']:.0f} B",
             flush=True,
         )
     return {"mode": mode, "target": target, "queries": len(queries.vectors), "contestants": rows}
@@ -149,7 +149,7 @@ def verdicts(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
             fitting = {
                 name: mine
                 for name, mine in ours.items()
-                if not codes_only or mine["bytes_a_vector"] <= row["bytes_a_vector"]
+                if not codes_only or mine["bytes_per_vector"] <= row["bytes_per_vector"]
             }
             if not fitting:
                 continue

@@ -62,7 +62,7 @@ def _search(
     # Faiss normalizes centroids for inner product; lists by distance need the original lengths.
     index.cp.spherical = assignment == "inner product"
     if assignment == "euclidean" and transform is None:
-        coarse.add(lists.centers)  # Faiss then does not train centroids
+        coarse.add(lists.centroids)  # Faiss then does not train centroids
     sample = data.base[np.random.default_rng(1).permutation(len(data.base))[:100_000]]
     whole.train(sample)
     whole.add(data.base)
@@ -89,11 +89,11 @@ def turbovec_rows(data: Data) -> Iterator[dict[str, Any]]:
             index.add(base[: n // 2])
             before = len(index.to_bytes())
             index.add(base[n // 2 :])
-            bytes_a_vector = (len(index.to_bytes()) - before) / (n - n // 2)
+            bytes_per_vector = (len(index.to_bytes()) - before) / (n - n // 2)
             _, found = index.search(queries, k=100)
             yield {
                 "method": f"turbovec {bits} bits" + (", calibrated" if calibrated else ""),
                 "lists": "none",
-                "bytes": bytes_a_vector,
+                "bytes": bytes_per_vector,
                 "found": np.asarray(found).astype(np.int64),
             }

@@ -69,7 +69,7 @@ class Contestant:
         """Return the ids of the best rows of a single query."""
         raise NotImplementedError
 
-    def bytes_a_vector(self) -> float:
+    def bytes_per_vector(self) -> float:
         """Return the size of the serialized index per vector: all data that a search needs."""
         raise NotImplementedError
 
@@ -103,7 +103,7 @@ class Pcpq(Contestant):
     def search_one(self, query: np.ndarray) -> np.ndarray:
         return self.index.search(query, **self.options)[1]
 
-    def bytes_a_vector(self) -> float:
+    def bytes_per_vector(self) -> float:
         return float(sum(self.index.stats()["bytes_per_vector"].values()))
 
     def code_bytes(self) -> float | None:
@@ -146,9 +146,9 @@ class FaissLists(Contestant):
         if by_distance and measure == faiss.METRIC_INNER_PRODUCT:
             # Rows are assigned to the nearest centroid, but queries rank lists by inner product, which is
             # also the part of the score that Faiss takes from the coarse search.
-            centers = self.coarse.reconstruct_n(0, self.coarse.ntotal)
+            centroids = self.coarse.reconstruct_n(0, self.coarse.ntotal)
             self.coarse = faiss.IndexFlatIP(d)
-            self.coarse.add(centers)
+            self.coarse.add(centroids)
             self.lists.quantizer = self.coarse
 
     def configure(self, setting: Setting) -> None:
@@ -162,7 +162,7 @@ class FaissLists(Contestant):
     def search_one(self, query: np.ndarray) -> np.ndarray:
         return self.index.search(query[None], K)[1]
 
-    def bytes_a_vector(self) -> float:
+    def bytes_per_vector(self) -> float:
         import faiss
 
         return len(faiss.serialize_index(self.index)) / self.index.ntotal
@@ -235,7 +235,7 @@ class Scann(Contestant):
     def search_one(self, query: np.ndarray) -> np.ndarray:
         return self.index.search(query, *self.options)[0]
 
-    def bytes_a_vector(self) -> float:
+    def bytes_per_vector(self) -> float:
         return saved_size(lambda folder: self.index.serialize(str(folder))) / self.count
 
 
@@ -287,7 +287,7 @@ class Hnswlib(Graph):
 
     search_one = search
 
-    def bytes_a_vector(self) -> float:
+    def bytes_per_vector(self) -> float:
         return self.index.index_file_size() / self.index.get_current_count()
 
 
@@ -317,7 +317,7 @@ class Usearch(Graph):
 
     search_one = search
 
-    def bytes_a_vector(self) -> float:
+    def bytes_per_vector(self) -> float:
         return self.index.serialized_length / len(self.index)
 
 

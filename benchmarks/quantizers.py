@@ -78,7 +78,7 @@ def best_estimates(
     for start in range(0, len(queries), 50):
         some = queries[start : start + 50]
         scores = some @ decoded.T
-        anchors = (some @ lists.centers.T)[:, lists.assigned]
+        anchors = (some @ lists.centroids.T)[:, lists.assigned]
         scores += anchors
         if codes.biases is not None and quantizer.model_.anchored:
             scores += anchors * codes.biases.astype(np.float32)

@@ -159,8 +159,8 @@ def overhead(local: Any, sharded: Any, queries: np.ndarray, batch: int, calls: i
                 times[name].append(time.perf_counter() - start)
     found = {name: round(1e6 * float(np.median(one)), 1) for name, one in times.items()}
     more = found["sharded"] - found["local"]
-    more_a_query = round(more / batch, 1)
-    return {"queries": batch, **found, "overhead": round(more, 1), "overhead_a_query": more_a_query}
+    more_per_query = round(more / batch, 1)
+    return {"queries": batch, **found, "overhead": round(more, 1), "overhead_per_query": more_per_query}
 
 
 class Nothing:
@@ -222,11 +222,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "index")
         pcpq.build(data.base, metric=default_metric(data.name)).save(path)
-        result["queries_a_second"] = in_turns(path, queries, cores, options.seconds, options.rounds)
+        result["queries_per_second"] = in_turns(path, queries, cores, options.seconds, options.rounds)
         with nodes(cores), pcpq.open(path) as local:
             with ShardedIndex.open(path, shards=len(cores)) as sharded:
                 some = [throughput(sharded, queries, options.seconds, AHEAD * len(cores)) for _ in range(3)]
-                result["queries_a_second"][f"{len(cores)} nodes, a shard each"] = [round(one) for one in some]
+                result["queries_per_second"][f"{len(cores)} nodes, a shard each"] = [round(one) for one in some]
                 result["equal"] = equal_answers(local, sharded, data.all_queries, len(data.base))
                 result["empty_call_us"] = empty_call(500)
                 result["overhead_us"] = {
@@ -238,7 +238,7 @@ def main() -> None:
                     f"1 shard, {batch} queries": overhead(local, sharded, queries, batch, calls)
                     for batch, (calls, _) in OVERHEADS.items()
                 }
-    medians = {name: float(np.median(one)) for name, one in result["queries_a_second"].items()}
+    medians = {name: float(np.median(one)) for name, one in result["queries_per_second"].items()}
     result["medians"] = medians
     if len(cores) > 1:
         more = {kind: medians[f"2 {kind}"] - medians[f"1 {kind}"] for kind in ("nodes", "processes")}
@@ -249,9 +249,9 @@ def main() -> None:
         sys.exit(f"answers differ: {result['equal']}")
     for name, found in result["overhead_us"].items():
         bound = OVERHEADS[int(found["queries"])][1]
-        if found["overhead_a_query"] > bound:
+        if found["overhead_per_query"] > bound:
             sys.exit(
-                f"{name}: {found['overhead_a_query']} µs of overhead per query; at most {bound} are allowed"
+                f"{name}: {found['overhead_per_query']} µs of overhead per query; at most {bound} are allowed"
             )
 
 

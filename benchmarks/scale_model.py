@@ -60,7 +60,7 @@ ROUNDS_OF_QUERIES = 7
 # For the tables: cores and memory of a node, and bytes per second of its disk.
 NODE_CORES, NODE_BYTES, DISK = 16, 128 << 30, 1e9
 MOST_ROWS = (1 << 31) - 1  # per directory
-STAGES = ("rank lists", "tables", "scan", "judge", "rest")
+STAGES = ("rank lists", "tables", "scan", "rerank", "rest")
 # Number of the largest sizes, whose indexes do not fit into caches.
 SIZES_BEYOND_CACHE = 3
 
@@ -94,7 +94,7 @@ def search_work(run: Run) -> dict[str, float]:
         "rank lists": 1e-3 * default_lists(run["n"]) * run["d"],
         "tables": 1.0,
         "scan": 1e-3 * run["rows_scanned"],
-        "judge": 1e-3 * run["judged"],
+        "rerank": 1e-3 * run["reranked"],
         "rest": 1.0,
     }
 
@@ -158,7 +158,7 @@ def query_costs(index: Index, queries: np.ndarray) -> dict[str, Any]:
                 work = np.zeros((len(part), 3), np.int64)
                 snapshot.scan(part, plan, ScanTrace(work, stages[:4]))
                 if kind == "batch_us":
-                    found["rows_scanned"], found["judged"] = (float(work[:, i].mean()) for i in (1, 2))
+                    found["rows_scanned"], found["reranked"] = (float(work[:, i].mean()) for i in (1, 2))
             stages[4] = max(
                 1e-7 * count, total - stages[:4].sum()
             )  # the two clocks are read at different times
@@ -200,7 +200,7 @@ def constants_of(runs: list[Run]) -> dict[str, Any]:
         )
         for stage in runs[0]["seconds"]
     }
-    for what in ("rows_scanned", "judged"):
+    for what in ("rows_scanned", "reranked"):
         found[what] = power(sizes, [run[what] for run in runs])
     last = runs[-SIZES_BEYOND_CACHE:]
     for kind in ("batch_us", "single_us"):
@@ -221,20 +221,20 @@ def predicted(constants: dict[str, Any], n: int, d: int) -> Run:
         for stage in ("train", "encode", "exact", "pack", "measure", "save")
     }
     found: Run = {"n": n, "d": d, "seconds": seconds, "build_seconds": total_of(seconds)}
-    for what in ("rows_scanned", "judged"):
+    for what in ("rows_scanned", "reranked"):
         found[what] = raised(constants[what], n)
     work = search_work(found)
     for kind in ("batch_us", "single_us"):
         found[kind] = {stage: work[stage] * raised(constants[kind][stage], n) for stage in STAGES}
-    found["bytes"] = bytes_a_vector(constants, n) * n
+    found["bytes"] = bytes_per_vector(constants, n) * n
     return found
 
 
-def bytes_a_vector(constants: dict[str, Any], n: int) -> float:
+def bytes_per_vector(constants: dict[str, Any], n: int) -> float:
     """Return the measured bytes per vector at the largest size, corrected for n by the model of the budget."""
     measured_at, measured, d = constants["bytes_at"]
     design = DESIGNS[0]
-    return float(measured + design.bytes_a_vector(d, n) - design.bytes_a_vector(d, measured_at))
+    return float(measured + design.bytes_per_vector(d, n) - design.bytes_per_vector(d, measured_at))
 
 
 def compared(prediction: Run, measurement: Run) -> dict[str, float]:
@@ -274,7 +274,7 @@ def large(constants: dict[str, Any], n: int, d: int) -> list[str]:
     hours = (parallel / cores + moved + alone) / 3600
     alone_us = total_of(run["single_us"])
     # Scan and rerank are distributed over nodes; every node does the rest.
-    spread = run["single_us"]["scan"] + run["single_us"]["judge"]
+    spread = run["single_us"]["scan"] + run["single_us"]["rerank"]
     latency = alone_us - spread + spread / nodes
     return [
         f"{n:,}",

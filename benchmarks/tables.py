@@ -20,6 +20,7 @@ PAGES = (
     ROOT / "CONTRIBUTING.md",
     ROOT / "docs" / "paper.md",
     ROOT / "docs" / "reliability.md",
+    ROOT / "docs" / "scale.md",
     *(DESIGN / name for name in ("quantizers.md", "index.md", "performance.md", "storage.md")),
 )
 SETS = ("glove", "lastfm48k", "npm", "minilm")
@@ -185,9 +186,9 @@ def kernels() -> str:
     for name, run in found["runs"].items():
         for mode, queries in (("batch", "four"), ("single", "one")):
             row = run[mode]
-            stages = [row["microseconds"][stage] for stage in ("lists", "tables", "scan", "judging")]
-            numbers = (row["bare_ns_a_row"], row["full_ns_a_row"], row["full_over_bare"])
-            lines.append((name, run["bytes_a_row"], queries, *numbers, run["recall"], *stages))
+            stages = [row["microseconds"][stage] for stage in ("lists", "tables", "scan", "reranking")]
+            numbers = (row["bare_ns_per_row"], row["full_ns_per_row"], row["full_over_bare"])
+            lines.append((name, run["bytes_per_row"], queries, *numbers, run["recall"], *stages))
     head = (
         "code",
         "bytes per row",
@@ -205,18 +206,31 @@ def kernels() -> str:
 
 
 def growth() -> str:
-    """Return the table of search time by number of vectors, at equal recall."""
+    """Return the table of search time by number of vectors, at equal recall, without the largest."""
     found = committed("growth")
     lines = []
-    for run in found["runs"]:
+    for run in found["runs"][:-1]:
         times = [run[mode][name] for mode in MODES for name in ("microseconds", "rerank", "recall")]
-        rest = (run["lists"], run["local_dimension"], run["bytes_a_vector"], run["build_seconds"])
+        rest = (run["lists"], run["local_dimension"], run["bytes_per_vector"], run["build_seconds"])
         lines.append((f"{run['n']:,}", *rest, *times))
     head = ["vectors", "lists", "local dimension", "bytes per vector", "build, s"]
-    for words in MODES.values():
-        head += [f"{words}, µs", "rerank", "recall"]
-    exponents = " and ".join(f"{found['growth'][mode]['exponent']} ({words})" for mode, words in MODES.items())
+    for mode in MODES.values():
+        head += [f"{mode}, µs", "rerank", "recall"]
+    exponents = " and ".join(f"{found['growth'][mode]['exponent']} ({title})" for mode, title in MODES.items())
     text = f"\n\nTime grows as n to the power of {exponents}. "
+    return markdown(head, lines) + text + ran_in(found["environment"])
+
+
+def largest() -> str:
+    """Return the table of the largest number of vectors, with settings for equal recall on held-out queries."""
+    found = committed("growth")
+    run = found["runs"][-1]
+    lines = [
+        (title, *(run[mode][name] for name in ("microseconds", "rerank", "recall")))
+        for mode, title in MODES.items()
+    ]
+    head = (f"{run['n']:,} vectors", "µs per query", "rerank", "recall")
+    text = f"\n\nThe build took {run['build_seconds']} s. "
     return markdown(head, lines) + text + ran_in(found["environment"])
 
 
@@ -244,12 +258,12 @@ def over_default(row: dict[str, Any]) -> str:
     """Return time and bytes of a choice as text."""
     if not row["reached"]:
         return "not reached"
-    return f"{row['time_over_default']} ({row['bytes_a_vector']:.0f} B)"
+    return f"{row['time_over_default']} ({row['bytes_per_vector']:.0f} B)"
 
 
 def alone(row: dict[str, Any]) -> str:
     """Return recall, time and bytes of codes without kept vectors as text."""
-    return f"{row['recall']:.3f}, {row['microseconds']} µs, {row['bytes_a_vector']:.0f} B"
+    return f"{row['recall']:.3f}, {row['microseconds']} µs, {row['bytes_per_vector']:.0f} B"
 
 
 def defaults() -> str:
@@ -276,7 +290,7 @@ def peers() -> str:
         lines = []
         for contestant in names:
             rows = [run["contestants"].get(contestant) for run in found["runs"]]
-            sizes = [row["bytes_a_vector"] for row in rows if row]
+            sizes = [row["bytes_per_vector"] for row in rows if row]
             cells = [f"{row['qps']:,.0f}" if row else "not reached" for row in rows]
             lines.append((choice(contestant), f"{min(sizes):.0f}-{max(sizes):.0f}", *cells))
         data = found["data"]
@@ -321,7 +335,7 @@ def against() -> str:
         heads = [f"{MODES[run['mode']]}, {run['target']}" for run in found["runs"]]
         middle = next(run["contestants"] for run in found["runs"] if run["target"] == 0.95)
         for peer in peers:
-            sizes = " / ".join(f"{middle[name]['bytes_a_vector']:.0f}" for name in ("pcpq", peer))
+            sizes = " / ".join(f"{middle[name]['bytes_per_vector']:.0f}" for name in ("pcpq", peer))
             lines.append((peer, sizes, *(f"{ratio:.1f}x" for ratio in ratios_of(found, peer))))
         names.append(f"`{path.name}`")
         dates.add("{cpu}, {simd}, {cpus} CPU, {date}".format(**found["environment"]))
@@ -474,6 +488,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "ratios": ratios,
     "kernels": kernels,
     "growth": growth,
+    "largest": largest,
     "building": building,
     "tuning": tuning,
     **PAPER_TABLES,

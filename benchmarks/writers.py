@@ -39,11 +39,11 @@ def timed(work: Callable[[], Any]) -> float:
 
 
 def some_vectors(count: int, seed: int) -> np.ndarray:
-    """Vectors around a thousand centers."""
+    """Vectors around a thousand centroids."""
     generator = np.random.default_rng(seed)
-    centers = generator.normal(size=(1000, DIMENSIONS)).astype(np.float32)
+    centroids = generator.normal(size=(1000, DIMENSIONS)).astype(np.float32)
     noise = generator.normal(size=(count, DIMENSIONS)).astype(np.float32)
-    return centers[generator.integers(1000, size=count)] + 0.5 * noise
+    return centroids[generator.integers(1000, size=count)] + 0.5 * noise
 
 
 def one_round(path: Path, seed: int) -> dict[str, float]:

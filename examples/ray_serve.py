@@ -5,7 +5,7 @@
          -H 'Content-Type: application/json' -d '{"queries": [[0.1, 0.2, 0.3]], "k": 3, "where": "year > 2020"}'
 
 Ray actors hold the index; the service sends queries to them. `POST /refresh` loads the newest commit while
-searches continue; it requires a token. Without a token, everyone who reaches the port can search. Conditions
+searches continue; it requires a token. Without a token, any client that reaches the port can search. Conditions
 (`where`) are disabled unless --allow-where is given: they cost more than a search, so they have limits and few
 threads of their own. http://127.0.0.1:8000/docs shows the types of requests and responses.
 """

@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 from forging import forge
-from small_indexes import N_LISTS, QUERIES, TORTURE, words
+from small_indexes import N_LISTS, QUERIES, TORTURE, string_ids
 
 import pcpq
 from pcpq.store.tensors import METADATA
@@ -34,7 +34,7 @@ SOME = list(VARIANTS) if TORTURE else ["numbers", "words"]
 
 def ids_of(variant):
     numbers = range(N + N_SMALL)
-    return words(numbers) if variant == "words" else list(numbers)
+    return string_ids(numbers) if variant == "words" else list(numbers)
 
 
 def examine(path, ids):

@@ -19,7 +19,7 @@ def contestant(recall, qps, size):
         "rerank": None,
         "recall": recall,
         "qps": qps,
-        "bytes_a_vector": size,
+        "bytes_per_vector": size,
         "code_bytes": None,
         "build_seconds": 1.5,
     }

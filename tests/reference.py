@@ -31,28 +31,31 @@ def loss(r, approximation, parallel=1.0, orthogonal=1.0, direction=None):
     return parallel * (along @ along) + orthogonal * (across @ across)
 
 
-def exhaustive_section(r, centers, scales, parallel=1.0, orthogonal=1.0):
-    """Least loss over every (center, scale) pair of one section."""
-    return min(loss(r, a * c, parallel, orthogonal) for c in centers for a in scales)
+def exhaustive_section(r, codewords, scales, parallel=1.0, orthogonal=1.0):
+    """Least loss over every (codeword, scale) pair of one section."""
+    return min(loss(r, a * c, parallel, orthogonal) for c in codewords for a in scales)
 
 
-def exhaustive_vector(r, centers, levels, parallel, orthogonal):
-    """Least loss over one scale a vector and every signed center a section. r (m, D), centers (m, k, D)."""
+def exhaustive_vector(r, codewords, levels, parallel, orthogonal):
+    """Return the least loss over one scale per vector and every signed codeword per section.
+
+    r is (m, D), codewords are (m, k, D).
+    """
     totals = []
     for level in levels:
-        signed = [np.concatenate([level * c, -level * c]) for c in centers]
+        signed = [np.concatenate([level * c, -level * c]) for c in codewords]
         totals.append(
             sum(min(loss(r[j], c, parallel[j], orthogonal[j]) for c in signed[j]) for j in range(len(r)))
         )
     return min(totals)
 
 
-def decode(centers, codes, alphas):
-    """(n, m * D): alpha times center. centers (m, k, D), codes (n, m), alphas (n, m)."""
+def decode(codewords, codes, alphas):
+    """(n, m * D): alpha times codeword. codewords (m, k, D), codes (n, m), alphas (n, m)."""
     return np.stack(
         [
             np.concatenate(
-                [alphas[i, j] * centers[j, codes[i, j]].astype(np.float64) for j in range(len(centers))]
+                [alphas[i, j] * codewords[j, codes[i, j]].astype(np.float64) for j in range(len(codewords))]
             )
             for i in range(len(codes))
         ]

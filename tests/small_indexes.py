@@ -18,14 +18,14 @@ D, N_LISTS = 8, 3
 
 def some_vectors(n, seed=0):
     generator = np.random.default_rng(seed)
-    centers = generator.normal(size=(9, D))
-    return (centers[generator.integers(9, size=n)] + 0.5 * generator.normal(size=(n, D))).astype(np.float32)
+    middles = generator.normal(size=(9, D))
+    return (middles[generator.integers(9, size=n)] + 0.5 * generator.normal(size=(n, D))).astype(np.float32)
 
 
 VECTORS, QUERIES = some_vectors(400), some_vectors(12, seed=1)
 
 
-def words(numbers):
+def string_ids(numbers):
     """Return string ids of different lengths, some of them not ASCII."""
     return [f"wörd {number} " + "x" * (number % 7) for number in numbers]
 

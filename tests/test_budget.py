@@ -81,11 +81,11 @@ def test_sizes_are_those_of_real_indexes(dimensions):
         index.fit(vectors)
         index.add(vectors)
         taken = sum(index.stats()["bytes_per_vector"].values())
-        assert design.bytes_a_vector(dimensions, 3000) == pytest.approx(taken, rel=0.15)
+        assert design.bytes_per_vector(dimensions, 3000) == pytest.approx(taken, rel=0.15)
 
 
 def test_better_designs_take_more_bytes():
     for n in (20_000, 10_000_000):
-        sizes = [design.bytes_a_vector(100, n) for design in DESIGNS]
+        sizes = [design.bytes_per_vector(100, n) for design in DESIGNS]
         assert sizes == sorted(sizes, reverse=True)
         assert design_for(sizes[0], 100, n)[0] is DESIGNS[0]

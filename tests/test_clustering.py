@@ -13,7 +13,7 @@ from pcpq.quantizers.clustering import (
     best_alphas,
     choose_seeds,
     cluster,
-    least_squares_centers,
+    least_squares_codewords,
     point_losses,
     reseed_empty,
     top_directions,
@@ -58,7 +58,7 @@ def test_point_losses_follow_the_definition(anisotropic, projective):
     losses = point_losses(section, clusters)
     for i in range(50):
         alpha = 1.0 if clusters.alphas is None else float(clusters.alphas[i])
-        r, c = section.points[i].astype(float), clusters.centers[clusters.assigned[i]].astype(float)
+        r, c = section.points[i].astype(float), clusters.codewords[clusters.assigned[i]].astype(float)
         assert losses[i] == pytest.approx(
             reference.loss(r, alpha * c, *weights_of(section, i)), rel=1e-9, abs=1e-12
         )
@@ -70,7 +70,7 @@ def test_best_alpha_is_the_facts_and_no_other_is_better(anisotropic):
     clusters = random_clusters(section, 4)
     alphas, curvatures = best_alphas(section, clusters)
     for i in range(20, 60):
-        r, c = section.points[i].astype(float), clusters.centers[clusters.assigned[i]].astype(float)
+        r, c = section.points[i].astype(float), clusters.codewords[clusters.assigned[i]].astype(float)
         parallel, orthogonal = weights_of(section, i)
         fact = parallel * (r @ c) / ((parallel - orthogonal) * (r @ c) ** 2 / (r @ r) + orthogonal * (c @ c))
         assert alphas[i] == pytest.approx(fact, rel=1e-5)
@@ -83,18 +83,18 @@ def test_best_alpha_is_the_facts_and_no_other_is_better(anisotropic):
 
 @pytest.mark.parametrize("anisotropic", [False, True])
 @pytest.mark.parametrize("projective", [False, True])
-def test_theorem_4_2s_center_has_zero_gradient(anisotropic, projective):
+def test_theorem_4_2s_codeword_has_zero_gradient(anisotropic, projective):
     section = make_section(5, anisotropic=anisotropic)
     clusters = random_clusters(section, 6, projective=projective)
-    clusters.centers = least_squares_centers(section, clusters)
+    clusters.codewords = least_squares_codewords(section, clusters)
     best, step = total_loss(section, clusters), 0.05
     for c in range(5):
         for t in range(3):
             sides = []
             for sign in (-1, 1):
-                clusters.centers[c, t] += np.float32(sign * step)
+                clusters.codewords[c, t] += np.float32(sign * step)
                 sides.append(total_loss(section, clusters))
-                clusters.centers[c, t] -= np.float32(sign * step)
+                clusters.codewords[c, t] -= np.float32(sign * step)
             assert min(sides) > best
             slope, bend = (sides[1] - sides[0]) / (2 * step), (sum(sides) - 2 * best) / step**2
             assert abs(slope) < 1e-4 * bend
@@ -103,11 +103,11 @@ def test_theorem_4_2s_center_has_zero_gradient(anisotropic, projective):
 def test_the_top_direction_beats_every_other():
     section = make_section(7)
     clusters = random_clusters(section, 8, k=3)
-    clusters.centers = top_directions(section, clusters)
+    clusters.codewords = top_directions(section, clusters)
     clusters.alphas = best_alphas(section, clusters)[0]
     best = total_loss(section, clusters)
     for seed in range(20):
-        other = Clusters(random_clusters(section, seed, k=3).centers, clusters.assigned, None)
+        other = Clusters(random_clusters(section, seed, k=3).codewords, clusters.assigned, None)
         other.alphas = best_alphas(section, other)[0]
         assert total_loss(section, other) >= best
 
@@ -115,14 +115,14 @@ def test_the_top_direction_beats_every_other():
 @pytest.mark.parametrize("anisotropic", [False, True])
 @pytest.mark.parametrize("projective", [False, True])
 @pytest.mark.parametrize("by_distance", [False, True])
-def test_assignment_is_the_best_center(anisotropic, projective, by_distance, simd_level):
+def test_assignment_is_the_best_codeword(anisotropic, projective, by_distance, simd_level):
     section = make_section(9, n=100, anisotropic=anisotropic)
-    centers = random_clusters(section, 10, k=7).centers
-    assigned, alphas = assign(section, centers, projective=projective, by_distance=by_distance)
+    codewords = random_clusters(section, 10, k=7).codewords
+    assigned, alphas = assign(section, codewords, projective=projective, by_distance=by_distance)
     for i in range(20, 100):
         r = section.points[i].astype(float)
         losses = []
-        for c in centers.astype(float):
+        for c in codewords.astype(float):
             # The encoder's loss is in units of the parallel weight.
             ratio = 1.0 if section.ratios is None else float(section.ratios[i])
             alpha = 1.0
@@ -161,7 +161,7 @@ def test_projective_clustering_from_converged_kmeans_is_no_worse(seed, size, k):
     section = make_section(seed, n=200, size=size)
     seeds = choose_seeds(section.points, k, "k-means++", np.random.default_rng(seed))
     plain = cluster(section, seeds, projective=False, tolerance=0.0, max_iterations=100)
-    projective = cluster(section, plain.centers, projective=True)
+    projective = cluster(section, plain.codewords, projective=True)
     assert projective.losses[-1] <= plain.losses[-1] * (1 + 1e-6)
 
 
@@ -182,11 +182,11 @@ def test_empty_clusters_go_to_the_worst_fitted_points():
     points = np.array([[1, 0], [1, 0.1], [9, 9], [0, 5]], np.float32)
     clusters = Clusters(np.array([[1, 0], [7, -7], [8, -8]], np.float32), np.zeros(4, np.uint16), None)
     reseed_empty(Section(points), clusters)
-    assert np.array_equal(clusters.centers, [[1, 0], [9, 9], [0, 5]])
+    assert np.array_equal(clusters.codewords, [[1, 0], [9, 9], [0, 5]])
     assert np.array_equal(clusters.assigned, [0, 0, 1, 2])
 
 
-def test_every_center_is_used_when_there_are_points_enough():
+def test_every_codeword_is_used_when_there_are_points_enough():
     section = make_section(12, n=500)
     far = np.full((30, 3), 1e3, np.float32)  # all but one start empty
     assert len(np.unique(cluster(section, far, projective=False).assigned)) == 30

@@ -21,18 +21,18 @@ def unequal_crowds(seed=3, n=6000, dimensions=12):
     return (places[chosen] + 0.4 * generator.normal(size=(n, dimensions))).astype(np.float32)
 
 
-def coarse_of(centers):
-    """Return lists with given centers, without training."""
-    zeros = np.zeros(len(centers), np.float32)
-    return Coarse.of(Partition(centers.astype(np.float32), zeros, zeros))
+def coarse_of(centroids):
+    """Return the lists of these centroids, without training."""
+    zeros = np.zeros(len(centroids), np.float32)
+    return Coarse.of(Partition(centroids.astype(np.float32), zeros, zeros))
 
 
 def integers_of(found, queries):
-    """Queries and centers in whole numbers, and the unit of each query."""
+    """Queries and centroids in whole numbers, and the unit of each query."""
     lengths, largest = np.linalg.norm(queries, axis=1), np.abs(queries).max(axis=1)
     units = np.maximum(lengths / np.float32(found.longest_query), largest / np.float32(127))
     asked = np.rint(queries / units[:, None]).astype(np.int64)
-    n, d = found.centers.shape
+    n, d = found.centroids.shape
     lists = found.integers.transpose(0, 2, 1, 3).reshape(-1, found.integers.shape[1] * 4)[:n, :d]
     return asked, lists.astype(np.int64), units
 
@@ -46,7 +46,7 @@ def test_a_search_probes_the_lists_whose_best_row_may_score_highest(metric, simd
     trained = index._state.snapshot.trained
     found = Coarse.of(trained.partition)
     working = queries / np.float32(trained.query_unit)
-    asked, lists, units = integers_of(found, working - found.middle if metric == "euclidean" else working)
+    asked, lists, units = integers_of(found, working - found.mean if metric == "euclidean" else working)
     ranks = (asked @ lists.T) * units[:, None] * found.unit + trained.partition.offsets
     ranks += np.linalg.norm(working, axis=1, keepdims=True) * trained.partition.spreads
     probed = np.argsort(-ranks, axis=1)[:, :probes]
@@ -69,13 +69,13 @@ def test_a_search_probes_the_lists_whose_best_row_may_score_highest(metric, simd
 )
 def test_no_sum_leaves_its_bits(d, n, spread, seed):
     generator = np.random.default_rng(seed)
-    centers = generator.normal(size=(n, d)) * generator.lognormal(sigma=spread, size=(n, d))
-    found = coarse_of(centers)
-    # A query along a center makes the largest sums that there are.
-    largest = found.centers[np.abs(found.centers).max(axis=1) > 0]
+    centroids = generator.normal(size=(n, d)) * generator.lognormal(sigma=spread, size=(n, d))
+    found = coarse_of(centroids)
+    # A query along a centroid makes the largest sums that there are.
+    largest = found.centroids[np.abs(found.centroids).max(axis=1) > 0]
     queries = np.concatenate([largest, -largest, generator.normal(size=(2, d))]).astype(np.float32)
     asked, lists, _ = integers_of(found, queries)
-    assert np.abs(lists).max() <= coarse.LARGEST_CENTER
+    assert np.abs(lists).max() <= coarse.LARGEST_CENTROID_VALUE
     assert np.abs(asked).max() <= 127
     sums = asked @ lists.T
     assert np.abs(sums).max() <= coarse.LARGEST_SUM
@@ -86,11 +86,11 @@ def test_no_sum_leaves_its_bits(d, n, spread, seed):
 
 def test_integers_are_near_the_products_that_they_stand_for():
     generator = np.random.default_rng(0)
-    centers, queries = generator.normal(size=(500, 100)), generator.normal(size=(50, 100)).astype(np.float32)
-    found = coarse_of(centers)
+    centroids, queries = generator.normal(size=(500, 100)), generator.normal(size=(50, 100)).astype(np.float32)
+    found = coarse_of(centroids)
     asked, lists, units = integers_of(found, queries)
-    off = (asked @ lists.T) * units[:, None] * found.unit - queries @ found.centers.T
-    assert off.std() < 0.05 * (queries @ found.centers.T).std()
+    off = (asked @ lists.T) * units[:, None] * found.unit - queries @ found.centroids.T
+    assert off.std() < 0.05 * (queries @ found.centroids.T).std()
 
 
 @pytest.mark.parametrize("metric", ["dot", "euclidean"])

@@ -135,7 +135,7 @@ def test_vectors_of_one_list_alone_take_that_lists_codebook(few):
 
 def test_a_codebook_a_list_fits_lists_that_differ():
     generator = np.random.default_rng(5)
-    # Two clouds, each flat in another plane: one codebook has half its centers for each, two have all of them.
+    # Two clouds, each flat in another plane: one codebook has half its codewords for each, two have all.
     planes = np.array([[1, 1, 0.01, 0.01], [0.01, 0.01, 1, 1]])
     clouds = generator.normal(size=(2, 2000, 4)) * planes[:, None] + np.array([10.0, -10.0])[:, None, None]
     vectors = clouds.reshape(-1, 4).astype(np.float32)

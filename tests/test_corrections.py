@@ -47,7 +47,7 @@ def test_auto_takes_what_helps(words):
 
 
 def test_auto_leaves_out_what_does_not_pay():
-    # Every row is a center: nothing is left to mend.
+    # Every row is a codeword: nothing is left to mend.
     rows = np.tile(np.random.default_rng(0).normal(size=(10, 8)), (30, 1))
     quantizer = pcpq.PQ(section_size=4).fit(rows)
     assert (quantizer.model_.gain, quantizer.model_.bias_weight) == (False, 0.0)

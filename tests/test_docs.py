@@ -139,3 +139,34 @@ def test_the_demo_names_an_unknown_word(capsys):
     with pytest.raises(SystemExit):
         main(["xyzzyplugh"])
     assert "not among the 20,000 words: xyzzyplugh" in capsys.readouterr().err
+
+
+# CONTRIBUTING explains why no module has this name.
+NAMES_OF_NO_FILE = {"build.py"}
+PATH_LIKE = re.compile(r"[\w.*-]+\.(?:h|cpp|inl|py|json|sh)|[\w.*-]+(?:/[\w.*-]+)+/?|[\w.-]+/")
+
+
+def path_names(text):
+    """Return the names in backticks that look like a path, outside of code blocks."""
+    outside = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return {name for name in re.findall(r"`([^`\n]+)`", outside) if PATH_LIKE.fullmatch(name)}
+
+
+def is_in_tree(name):
+    """Return whether a file or folder of the repository has this name, with or without its folders."""
+    tops = (
+        ROOT / top
+        for top in (".github", "benchmarks", "cmake", "cpp", "docs", "examples", "src", "tests", "tools")
+    )
+    return any(ROOT.glob(name)) or any(match for top in tops for match in top.glob(f"**/{name.rstrip('/')}"))
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "README.md", *(f"docs/{name}" for name in PAGES)])
+def test_paths_that_a_page_names_exist(page):
+    named = path_names((ROOT / page).read_text()) - NAMES_OF_NO_FILE
+    assert not [name for name in sorted(named) if not is_in_tree(name)]
+
+
+def test_path_names_are_found_outside_of_code_blocks():
+    text = "`cpp/kernels/scan.h`, `packing.py`, `a / b`, `io/formats/`, `x`\n```sh\n`gone.py`\n```\n"
+    assert path_names(text) == {"cpp/kernels/scan.h", "packing.py", "io/formats/"}

@@ -41,8 +41,8 @@ def test_encoding_finds_the_least_loss_over_all_pairs(method, size, clustered_ve
             weights = section_weights(quantizer, points[i, j], j)
             scales = [1.0] if model.scales is None else model.scales[j].astype(float)
             alpha = 1.0 if model.scales is None else float(model.scales[j, codes.scales[i, j]])
-            got = reference.loss(r, alpha * model.centers[j, codes.codes[i, j]].astype(float), *weights)
-            best = reference.exhaustive_section(r, model.centers[j].astype(float), scales, *weights)
+            got = reference.loss(r, alpha * model.codewords[j, codes.codes[i, j]].astype(float), *weights)
+            best = reference.exhaustive_section(r, model.codewords[j].astype(float), scales, *weights)
             assert got <= best + 1e-5 * (r @ r)
 
 
@@ -66,7 +66,7 @@ def test_one_scale_a_vector_is_the_best_of_all_scales_and_signs(method, clustere
         )
         best = reference.exhaustive_vector(
             points[i].astype(float),
-            model.centers.astype(float),
+            model.codewords.astype(float),
             model.vector_levels.astype(float),
             parallel,
             orthogonal,
@@ -100,10 +100,10 @@ def test_no_single_section_can_improve_a_whole_vector_code(
                 scales = codes.scales[i, j] * np.linspace(0.5, 1.5, 11)
             elif model.scales is not None:
                 scales = model.scales[j].astype(float)
-            for center in model.centers[j].astype(float):
+            for codeword in model.codewords[j].astype(float):
                 for scale in scales:
                     other = decoded[i].copy()
-                    other[part] = scale * center
+                    other[part] = scale * codeword
                     assert reference.loss(points[i], other, 1.0, ratio, towards[i]) >= now - 1e-4 * norm**2
 
 
@@ -239,7 +239,7 @@ def test_every_number_and_size_of_sections_works(method, generator):
 
 @pytest.mark.parametrize(("n_centers", "n_scales"), [(2, 1), (2, 256), (3, 5), (16, 17), (256, 1), (256, 256)])
 @pytest.mark.parametrize("scales_per", ["section", "vector"])
-def test_every_number_of_centers_and_scales_works(n_centers, n_scales, scales_per, clustered_vectors):
+def test_every_number_of_codewords_and_scales_works(n_centers, n_scales, scales_per, clustered_vectors):
     rows = clustered_vectors[:400]
     quantizer = pcpq.QPCPQ(
         section_size=6, n_centers=n_centers, n_scales=n_scales, scales_per=scales_per, gain=False, bias=False

@@ -32,7 +32,7 @@ def ordinary():
 
 INPUTS = {
     "one row": ordinary()[:1],
-    "fewer points than centers": ordinary()[:7],
+    "fewer points than codewords": ordinary()[:7],
     "constant rows": np.full((100, 10), 0.3, np.float32),
     "all zero": np.zeros((100, 10), np.float32),
     "some zero rows": np.where(np.arange(300)[:, None] % 3 == 0, 0, ordinary()).astype(np.float32),
@@ -105,7 +105,7 @@ def test_the_fewest_dimensions_work(d, generator):
         assert np.isfinite(quantizer.scores(rows, quantizer.encode(rows))).all()
 
 
-def test_65536_centers_work_for_pq(generator):
+def test_65536_codewords_work_for_pq(generator):
     rows = generator.normal(size=(66_000, 2)).astype(np.float32)
     quantizer = pcpq.PQ(section_size=2, n_centers=65_536, max_iterations=0, training_rows=66_000, init="random")
     codes = quantizer.set_params(gain=False, bias=False).fit(rows).encode(rows[:500])

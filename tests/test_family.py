@@ -60,7 +60,7 @@ def test_the_same_seed_gives_the_same_bits_whatever_the_threads_and_level(
     assert same_codes(one.encode(clustered_vectors), four.encode(clustered_vectors))
 
 
-def test_another_seed_gives_other_centers(clustered_vectors):
+def test_another_seed_gives_other_codewords(clustered_vectors):
     assert not np.array_equal(
         pcpq.PQ(seed=1).fit(clustered_vectors).codewords_, pcpq.PQ(seed=2).fit(clustered_vectors).codewords_
     )

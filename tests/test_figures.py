@@ -121,7 +121,7 @@ def test_steps_codes_and_axes_are_named(drawn):
     text = {path.stem: words(path) for path in drawn if path.suffix == ".svg"}
     for word in ("QPCPQ", "QAPCPQ", "+ joint refinement", "relative error", "Recall1@10", "0.200"):
         assert word in text["ablation_glove_4bit"]
-    for word in ("128 centers, 25 sections", "16 centers, 8 scales", "bits a vector", "Recall1@1"):
+    for word in ("128 codewords, 25 sections", "16 codewords, 8 scales", "bits per vector", "Recall1@1"):
         assert word in text["bits_glove_4bit"]
     for word in ("published plateau, 0.947", "chosen: 12 lists", "lists probed"):
         assert word in text["probes_glove_4bit"]
@@ -177,10 +177,10 @@ def test_every_method_has_a_look_of_its_own():
     assert len({(look.colour, look.line) for look in figures.LOOKS.values()}) == 6
 
 
-def test_plain_panels_approximate_by_centers_and_projective_ones_on_lines_through_the_origin():
+def test_plain_panels_approximate_by_codewords_and_projective_ones_on_lines_through_the_origin():
     for panel in illustrations.four_clusterings():
         assert set(panel.assigned) == {0, 1}
-        own = panel.centers[panel.assigned]
+        own = panel.codewords[panel.assigned]
         if panel.projective:
             across = own[:, 0] * panel.approximations[:, 1] - own[:, 1] * panel.approximations[:, 0]
             assert np.abs(across).max() < 1e-5
@@ -191,16 +191,16 @@ def test_plain_panels_approximate_by_centers_and_projective_ones_on_lines_throug
 
 def test_the_isotropic_panels_have_means_and_projections():
     plain, projective = illustrations.four_clusterings()[:2]
-    for center in (0, 1):
-        mean = plain.points[plain.assigned == center].mean(axis=0)
-        assert np.allclose(plain.centers[center], mean, atol=1e-4)
+    for code in (0, 1):
+        mean = plain.points[plain.assigned == code].mean(axis=0)
+        assert np.allclose(plain.codewords[code], mean, atol=1e-4)
     missed = projective.points - projective.approximations
     assert np.abs(np.einsum("ij,ij->i", missed, projective.approximations)).max() < 1e-4
 
 
 def test_the_anisotropic_panels_lie_farther_from_the_origin():
     plain, projective, anisotropic, both = illustrations.four_clusterings()
-    assert (np.linalg.norm(anisotropic.centers, axis=1).min()) > np.linalg.norm(plain.centers, axis=1).max()
+    assert (np.linalg.norm(anisotropic.codewords, axis=1).min()) > np.linalg.norm(plain.codewords, axis=1).max()
     same = both.assigned == projective.assigned
     longer = np.linalg.norm(both.approximations, axis=1) / np.linalg.norm(projective.approximations, axis=1)
     assert same.mean() > 0.8
@@ -210,23 +210,23 @@ def test_the_anisotropic_panels_lie_farther_from_the_origin():
 @pytest.mark.parametrize("seed", range(5))
 def test_scaling_goes_from_the_projection_to_the_exact_inner_product_with_the_point(seed):
     generator = np.random.default_rng(seed)
-    point, center = generator.normal(size=(2, 4))
-    projection, exact = illustrations.best_scaling(np.array([1.0, 0.0]), point, center)
-    assert (point - projection * center) @ center == pytest.approx(0, abs=1e-12)
-    assert exact * center @ point == pytest.approx(point @ point)
-    ends = illustrations.scaling_curve(np.array([0.0, 1.0]), point, center, 4)
+    point, codeword = generator.normal(size=(2, 4))
+    projection, exact = illustrations.best_scaling(np.array([1.0, 0.0]), point, codeword)
+    assert (point - projection * codeword) @ codeword == pytest.approx(0, abs=1e-12)
+    assert exact * codeword @ point == pytest.approx(point @ point)
+    ends = illustrations.scaling_curve(np.array([0.0, 1.0]), point, codeword, 4)
     assert ends == pytest.approx([projection, exact])
 
 
 @pytest.mark.parametrize("threshold", [0.2, 0.5, 0.8])
 def test_scaling_in_between_has_the_least_loss(threshold):
-    point, center = np.array(illustrations.POINT), np.array(illustrations.CENTER)
+    point, codeword = np.array(illustrations.POINT), np.array(illustrations.CODEWORD)
     norm = np.linalg.norm(point)
     parallel, orthogonal, _ = illustrations.weight_curves(np.array([norm]), threshold * norm, 4)
-    best = illustrations.scaling_curve(np.array([threshold]), point, center, 4)[0]
+    best = illustrations.scaling_curve(np.array([threshold]), point, codeword, 4)[0]
 
     def loss(alpha):
-        missed = point - alpha * center
+        missed = point - alpha * codeword
         along = missed @ point / norm
         return parallel[0] * along**2 + orthogonal[0] * (missed @ missed - along**2)
 
@@ -234,8 +234,8 @@ def test_scaling_in_between_has_the_least_loss(threshold):
 
 
 def test_scaling_rises_with_the_threshold():
-    point, center = np.array(illustrations.POINT), np.array(illustrations.CENTER)
-    assert (np.diff(illustrations.scaling_curve(np.linspace(0, 1, 101), point, center, 4)) > 0).all()
+    point, codeword = np.array(illustrations.POINT), np.array(illustrations.CODEWORD)
+    assert (np.diff(illustrations.scaling_curve(np.linspace(0, 1, 101), point, codeword, 4)) > 0).all()
 
 
 def test_weights_have_the_limits_that_the_paper_states():

@@ -284,7 +284,7 @@ def test_ends_of_words_that_wrap_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("scales_per", ["section", "vector"])
-def test_codes_of_centers_and_scales_that_are_not_there_are_refused(scales_per, tmp_path):
+def test_codes_of_codewords_and_scales_that_are_not_there_are_refused(scales_per, tmp_path):
     quantizer = pcpq.QPCPQ(section_size=4, n_centers=5, n_scales=3, scales_per=scales_per, max_iterations=1)
     index = small_index(quantizer=quantizer, keep=None)
     index.add(VECTORS[:60])
@@ -293,7 +293,7 @@ def test_codes_of_centers_and_scales_that_are_not_there_are_refused(scales_per, 
     opened = pcpq.open(tmp_path / "index")
     opened.search(QUERIES)
     for use in (lambda: opened.reconstruct([5]), opened._state.snapshot.parts[0].segment.rows):
-        with pytest.raises(pcpq.FormatError, match=r"segment-.*a code names center"):
+        with pytest.raises(pcpq.FormatError, match=r"segment-.*a code names codeword"):
             use()
 
 

@@ -99,8 +99,8 @@ def test_every_level_gives_the_bits_of_portable(loss, scale, size, s):
 @pytest.mark.parametrize("n", [1, 7, 8, 9, 127, 128, 129, 300])
 def test_every_row_is_written_whatever_the_number(simd_level, n):
     for loss, scale in CASES:
-        centers, scales, alphas = encode(n, loss, scale, n=n)
-        assert centers.max() < (10 if scale == "vector" else 5)
+        codes, scales, alphas = encode(n, loss, scale, n=n)
+        assert codes.max() < (10 if scale == "vector" else 5)
         assert scales is None or scales.max() < 6
         assert alphas is None or np.isfinite(alphas).all()
 

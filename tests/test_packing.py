@@ -31,14 +31,14 @@ def test_values_in_pairs_can_be_taken_apart(n: int, m: int, seed: int):
 @pytest.mark.parametrize("scaled", [False, True])
 def test_what_is_packed_comes_out_again(m: int, scaled: bool):
     blocks, n = Blocks.of(COUNTS), int(COUNTS.sum())
-    centers, scales = (pair_up(random_values((n, m), 16, seed)) for seed in (1, 2))
+    codes, scales = (pair_up(random_values((n, m), 16, seed)) for seed in (1, 2))
     biases = random_values((n,), 256, 3)
     if scaled:
-        packed = pack_scaled(blocks, centers, scales, biases, np.arange(n))
+        packed = pack_scaled(blocks, codes, scales, biases, np.arange(n))
     else:
-        packed = pack_plain(blocks, m, centers, biases)
+        packed = pack_plain(blocks, m, codes, biases)
     found = unpack(blocks, packed, m, scaled)
-    assert np.array_equal(found[0], centers)
+    assert np.array_equal(found[0], codes)
     assert np.array_equal(found[2], biases)
     if scaled:
         assert found[1] is not None
@@ -51,9 +51,9 @@ def test_a_plain_block_has_the_layout_that_the_scan_reads():
     """Row p at byte p, even section low, the digits of the bias as two more sections."""
     m, row = 3, 37
     blocks = Blocks.of(np.array([40]))
-    centers, biases = random_values((40, m), 16, 4), random_values((40,), 256, 5)
-    block = pack_plain(blocks, m, pair_up(centers), biases)[row // BLOCK].reshape(-1, BLOCK)
-    sections = [*centers[row], biases[row] & 15, biases[row] >> 4, 0, 0, 0]
+    codes, biases = random_values((40, m), 16, 4), random_values((40,), 256, 5)
+    block = pack_plain(blocks, m, pair_up(codes), biases)[row // BLOCK].reshape(-1, BLOCK)
+    sections = [*codes[row], biases[row] & 15, biases[row] >> 4, 0, 0, 0]
     assert len(block) == 4
     for pair, byte in enumerate(block[:, row % BLOCK]):
         assert (byte & 15, byte >> 4) == tuple(sections[2 * pair : 2 * pair + 2])

@@ -126,7 +126,7 @@ def test_numbers_that_are_not_finite_are_refused(tmp_path):
 
 
 def test_lists_and_true_answers_are_those_of_brute_force(small):
-    distances = np.square(small.base[:, None] - small.centers).sum(-1)
+    distances = np.square(small.base[:, None] - small.centroids).sum(-1)
     lists = np.repeat(np.arange(small.n_lists), np.diff(small.starts))
     assert np.array_equal(distances.argmin(1), lists)
     products = small.queries @ small.base.T
@@ -156,7 +156,7 @@ def test_measures_are_those_of_sorting_all_estimates(small, quantizer, codebooks
         if codebooks == "per_list":
             own = type(quantizer)(**quantizer.get_params()).fit(residuals, directions=rows)
         codes = own.encode(residuals, directions=rows)
-        estimates[:, small.rows(number)] = own.scores(small.queries, codes, anchors=small.centers[number])
+        estimates[:, small.rows(number)] = own.scores(small.queries, codes, anchors=small.centroids[number])
         lost += np.square(residuals - own.decode(codes)).sum()
     order = np.argsort(-estimates, axis=1, kind="stable")
     n = np.arange(len(order))
@@ -168,7 +168,7 @@ def test_measures_are_those_of_sorting_all_estimates(small, quantizer, codebooks
         lost / np.square(small.all_residuals()).sum(), abs=1e-4
     )
     lists = np.repeat(np.arange(small.n_lists), np.diff(small.starts))
-    ranked_lists = np.argsort(-(small.queries @ small.centers.T), axis=1)
+    ranked_lists = np.argsort(-(small.queries @ small.centroids.T), axis=1)
     for probes in (1, 3, small.n_lists):
         curves = found.ranks.curves(probes)
         for at in (1, 3, 10):
@@ -274,7 +274,7 @@ def test_every_result_says_what_it_ran_on_and_what_the_paper_has(four_bits):
 
 def test_equal_bits_are_equal():
     for setting in (extensions.Setting(25, 16, 8), extensions.Setting(16, 256, 8)):
-        for entry in extensions.equal_bits(setting, rows_a_list=1000):
+        for entry in extensions.equal_bits(setting, rows_per_list=1000):
             quantizer, scaled = entry.quantizer, entry.about["method"].startswith("Q")
             bits = quantizer.n_sections * ((quantizer.n_centers - 1).bit_length() + 3 * scaled)
             same = (quantizer.n_sections, quantizer.n_centers) == (setting.n_sections, setting.n_centers)
@@ -298,17 +298,17 @@ def test_operations_are_those_of_the_papers_formulas(small):
         assert row["counted"] == row["formula"]
     by_label = {(row["label"], row["vectors"]): row for row in rows}
     assert (
-        by_label["PQ, 32 centers", 1000]["index_bits"]
-        == by_label["Q-PCPQ, 8 centers, 4 scales", 1000]["index_bits"]
+        by_label["PQ, 32 codewords", 1000]["index_bits"]
+        == by_label["Q-PCPQ, 8 codewords, 4 scales", 1000]["index_bits"]
     )
 
 
 def test_coordinates_that_fill_up_sections_are_counted_too(small):
     residuals, queries = (rows[:, :11].copy() for rows in (small.all_residuals(), small.queries))
     for row in operations.table(extensions.Setting(3, 8, 4), residuals, queries):
-        centers = 32 if "32" in row["label"] else 8
+        codewords = 32 if "32" in row["label"] else 8
         assert row["padding"] == (0 if "clustering" in row["label"] else 1)
-        assert row["counted"] == row["formula"] + centers * row["padding"]
+        assert row["counted"] == row["formula"] + codewords * row["padding"]
 
 
 def test_alternation_comes_close_to_the_best_of_a_cluster(words):

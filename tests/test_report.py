@@ -42,7 +42,7 @@ def test_files_of_other_kinds_are_ignored(tmp_path):
         (peers, "runs.0.contestants.pcpq.qps", DELETED, "runs[0].contestants.pcpq.qps is missing"),
         (peers, "runs.1.contestants.slow.recall", "0.9", "runs[1].contestants.slow.recall must be a number"),
         (peers, "runs.1.contestants.slow.recall", 1.5, "runs[1].contestants.slow.recall must be from 0 to 1"),
-        (peers, "runs.0.contestants.pcpq.bytes_a_vector", 0, "bytes_a_vector must be above zero"),
+        (peers, "runs.0.contestants.pcpq.bytes_per_vector", 0, "bytes_per_vector must be above zero"),
         (peers, "runs.0.contestants.pcpq.qps", float("nan"), "qps must be a finite number"),
         (peers, "runs.0.contestants.pcpq.qps", 10**400, "qps must be a number of usual size"),
         (peers, "runs.0.contestants.pcpq.qps", True, "qps must be a number"),

@@ -75,7 +75,7 @@ def test_every_section_is_drawn(open_page):
     titles = page.locator("h2").all_text_contents()
     assert titles == [
         *(SPEED, CODES, METHODS),
-        *("Equal bits", "Ablation", "Operations", "Center and scale together"),
+        *("Equal bits", "Ablation", "Operations", "Codeword and scale together"),
     ]
     for panel, charts in ((SPEED, 3), (CODES, 1), (METHODS, 5), ("Equal bits", 2), ("Ablation", 2)):
         assert shown(page, panel, ".plot svg").count() == charts

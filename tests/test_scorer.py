@@ -80,7 +80,7 @@ def test_anchors_that_are_missing_or_do_not_match_are_named(clustered_vectors):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_decoding_is_alpha_times_center(method, clustered_vectors):
+def test_decoding_is_alpha_times_codeword(method, clustered_vectors):
     quantizer = method(section_size=4, gain=False, bias=False).fit(clustered_vectors)
     codes = quantizer.encode(clustered_vectors[:50])
     if method.scale == "none":
@@ -114,7 +114,7 @@ def test_scores_follow_the_true_inner_products(clustered_vectors):
 
 @pytest.mark.parametrize(("n", "m", "size", "k", "s"), [(50, 3, 4, 16, 8), (200, 6, 2, 5, 3)])
 def test_table_1_operations_are_counted(n, m, size, k, s, generator):
-    """Application time: kd + 2nm for PQ, skd + 2nm for PQ with ks centers, kd + skm + 2nm for Q-PCPQ."""
+    """Application time: kd + 2nm for PQ, skd + 2nm for PQ with ks codewords, kd + skm + 2nm for Q-PCPQ."""
     rows = generator.normal(size=(max(n, k * s), m * size)).astype(np.float32)
     query = generator.normal(size=(1, m * size)).astype(np.float32)
     d = m * size

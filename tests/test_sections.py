@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcpq.quantizers.sections import make_layout, query_whitening, turn
+from pcpq.quantizers.sections import make_layout, query_whitening, whiten
 
 pytestmark = pytest.mark.portable
 
@@ -55,13 +55,13 @@ def test_whitened_errors_weigh_as_the_queries_see_them(generator):
     queries = (generator.normal(size=(500, 6)) * [5, 1, 1, 0.5, 2, 1]).astype(np.float32)
     whitening, inverse = query_whitening(queries, layout)
     errors = generator.normal(size=(4, 6)).astype(np.float32)
-    whitened = turn(errors, whitening).reshape(4, 2, 3)
+    whitened = whiten(errors, whitening).reshape(4, 2, 3)
     for j in range(2):
         part = slice(3 * j, 3 * j + 3)
         seen = np.mean((errors[:, part] @ queries[:, part].T) ** 2, axis=1)
         lengths = np.sum(whitened[:, j] ** 2, axis=1)
         assert np.allclose(seen / lengths, (seen / lengths)[0], rtol=1e-4)
-    assert np.allclose(turn(turn(errors, whitening), inverse), errors, atol=1e-5)
+    assert np.allclose(whiten(whiten(errors, whitening), inverse), errors, atol=1e-5)
 
 
 def test_queries_that_are_all_zero_are_refused():

@@ -293,7 +293,7 @@ def test_a_merge_keeps_every_column_of_what_is_there(data, fitted, unmerged):
     for part in parts:
         there = part.rows_left()
         rows, places = part.segment.rows().taken(there), merged.find(part.segment.ids[there])
-        for name in ("lists", "centers", "scales", "bias_bytes", "gains", "biases", "ids"):
+        for name in ("lists", "codes", "scales", "bias_bytes", "gains", "biases", "ids"):
             before, after = getattr(rows, name), getattr(again, name)
             assert (before is None) == (after is None)
             assert before is None or np.array_equal(before, after[places])

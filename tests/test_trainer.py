@@ -17,16 +17,16 @@ def error(quantizer, rows):
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**31), st.integers(2, 4), st.integers(1, 9))
 def test_the_quantized_scale_loss_is_projection_plus_scalar_loss(seed, size, n_scales):
-    """The paper bounds it; the error along the center is orthogonal to the rest, so it is equal."""
+    """The paper bounds it; the error along the codeword is orthogonal to the rest, so it is equal."""
     points = np.random.default_rng(seed).normal(size=(200, size)).astype(np.float32)
     section = Section(points)
     found = cluster(section, choose_seeds(points, 4, "k-means++", np.random.default_rng(seed)), projective=True)
     alphas, curvatures = best_alphas(section, found)
     levels = best_levels(alphas, curvatures, n_scales)
     rounded = levels[nearest_level(alphas, levels)]
-    projection = total_loss(section, Clusters(found.centers, found.assigned, alphas))
+    projection = total_loss(section, Clusters(found.codewords, found.assigned, alphas))
     scalar = float((curvatures.astype(float) * (alphas.astype(float) - rounded) ** 2).sum())
-    quantized = total_loss(section, Clusters(found.centers, found.assigned, rounded))
+    quantized = total_loss(section, Clusters(found.codewords, found.assigned, rounded))
     assert quantized == pytest.approx(projection + scalar, rel=1e-5)
 
 
@@ -117,7 +117,7 @@ def test_every_init_trains(init, method, clustered_vectors):
     assert error(quantizer, clustered_vectors) < 0.5 * np.mean(np.square(clustered_vectors))
 
 
-def test_training_can_start_from_given_centers(clustered_vectors):
+def test_training_can_start_from_given_codewords(clustered_vectors):
     start = pcpq.PQ(section_size=4, max_iterations=100, **PLAIN).fit(clustered_vectors)
     projective = pcpq.PCPQ(section_size=4, init=start.codewords_ / start.unit_, **PLAIN).fit(clustered_vectors)
     assert all(ours[-1] <= theirs[-1] for ours, theirs in zip(projective.losses_, start.losses_, strict=True))

@@ -323,7 +323,7 @@ def test_lists_come_in_the_order_in_which_searches_probe_them(vectors, queries):
     sizes = np.diff(snapshot.parts[0].segment.blocks.rows)
     scanned = [index.explain(query, probes=3)["rows_scanned"] for query in queries[:100]]
     expected = [sizes[places < 3].sum() for places in order[:100]]
-    # Native code ranks lists by rounded centers, and may swap two that are nearly alike.
+    # Native code ranks lists by rounded centroids, and may swap two that are nearly alike.
     assert np.mean(np.array(scanned) == expected) > 0.98
 
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Are all SIMD levels equal to the last bit, on this processor and, under an emulator, on 64-bit ARM? And do the two
 # processors give the same answers? Builds tests/native for both and runs it.
-# Where there is no cross compiler or emulator, Debian's are installed, by whoever may.
+# A missing cross compiler or emulator is installed from Debian; this needs root or sudo without a password.
 set -e
 cd "$(dirname "$0")/.."
 folder=${1:-build/native}

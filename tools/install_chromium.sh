@@ -1,5 +1,5 @@
 #!/bin/sh
-# Debian's Chromium, by whoever may install it.
+# Install Debian's Chromium; this needs root or sudo without a password.
 set -e
 as_root=""
 [ "$(id -u)" = 0 ] || as_root="sudo -n"

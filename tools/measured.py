@@ -67,7 +67,7 @@ def keeps() -> str:
     lines = []
     for keep, key in KEEPS.items():
         rows = [sets[name]["choices"][key] for name in SETS]
-        cells = [f"{r['bytes_a_vector']:.0f} B, {r['microseconds']:.1f} µs, {r['recall']:.3f}" for r in rows]
+        cells = [f"{r['bytes_per_vector']:.0f} B, {r['microseconds']:.1f} µs, {r['recall']:.3f}" for r in rows]
         lines.append((f'`"{keep}"`', *cells))
     return markdown(("keep", *map(about, SETS)), lines) + "\n\n" + ran_in(sets["glove"]["environment"])
 
@@ -81,7 +81,10 @@ def codes_alone() -> str:
         call = ", ".join(f"{name}={value}" for name, value in given.items() if name != "method")
         rows = [sets[name]["codes_alone"][method] for name in SETS]
         lines.append(
-            (f"`{given['method']}({call})`", *(f"{r['bytes_a_vector']:.0f} B, {r['recall']:.3f}" for r in rows))
+            (
+                f"`{given['method']}({call})`",
+                *(f"{r['bytes_per_vector']:.0f} B, {r['recall']:.3f}" for r in rows),
+            )
         )
     return markdown(("quantizer", *map(about, SETS)), lines) + "\n\n" + ran_in(sets["glove"]["environment"])
 
@@ -99,7 +102,7 @@ def beside(rival: str) -> str:
         runs = [(run["mode"], run["target"]) for run in found["runs"]]
         heads = [f"{MODES[mode]}, {target}" for mode, target in runs]
         middle = found["runs"][runs.index(("batch", 0.95))]["contestants"]
-        sizes = [f"{middle[name]['bytes_a_vector']:.0f}" for name in ("pcpq", rival)]
+        sizes = [f"{middle[name]['bytes_per_vector']:.0f}" for name in ("pcpq", rival)]
         lines.append((json_text(found["data"]), " / ".join(sizes), *(ratios.get(run, "") for run in runs)))
         commands.append(ran_in(found["environment"]))
     head = ("set", f"bytes per vector, pcpq / {rival}", *heads)
@@ -113,7 +116,7 @@ def ray_cluster() -> str:
     costs = [
         (
             run_name(name),
-            *(f"{row[kind]:,.0f}" for kind in ("local", "sharded", "overhead", "overhead_a_query")),
+            *(f"{row[kind]:,.0f}" for kind in ("local", "sharded", "overhead", "overhead_per_query")),
         )
         for name, row in found["overhead_us"].items()
     ]
@@ -231,7 +234,7 @@ def kept() -> list[Panel]:
             "axes": ("bytes per vector", "µs per query, recall 0.95"),
             "from_zero": True,
             "series": {
-                keep: [(row["bytes_a_vector"], row["microseconds"])]
+                keep: [(row["bytes_per_vector"], row["microseconds"])]
                 for keep, key in KEEPS.items()
                 for row in (committed(f"defaults_{name}")["choices"][key],)
             },

@@ -121,7 +121,7 @@ def test_a_gathered_sample_teaches_what_an_array_teaches(vectors, source):
         single = pcpq.build(vectors, metric=metric, n_lists=lists)
         mine, other = index._fitted().snapshot.trained, single._fitted().snapshot.trained
         np.testing.assert_array_equal(mine.partition.centroids, other.partition.centroids)
-        np.testing.assert_array_equal(mine.codebooks.model.centers, other.codebooks.model.centers)
+        np.testing.assert_array_equal(mine.codebooks.model.codewords, other.codebooks.model.codewords)
         np.testing.assert_array_equal(asked.vectors, vectors[asked.own])
 
 

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 from reference import exact
-from small_indexes import N_LISTS, QUERIES, VECTORS, answers, some_vectors, words
+from small_indexes import N_LISTS, QUERIES, VECTORS, answers, some_vectors, string_ids
 
 import pcpq
 
@@ -123,18 +123,18 @@ def test_a_committed_index_goes_on(saved):
 
 def test_ids_keep_their_kind_also_when_all_are_removed(tmp_path, fitted):
     index = copy.copy(fitted)
-    index.add(VECTORS[:20], words(range(20)))
+    index.add(VECTORS[:20], string_ids(range(20)))
     index.save(tmp_path / "index")
     with pcpq.open(tmp_path / "index", mode="a") as writer:
-        assert writer.remove(words(range(20))) == 20
+        assert writer.remove(string_ids(range(20))) == 20
         writer.commit()
     with pcpq.open(tmp_path / "index", mode="a") as writer:
         assert len(writer) == 0
         with pytest.raises(ValueError, match="those of the index are str"):
             writer.add(VECTORS[:2], [1, 2])
-        writer.add(VECTORS[:2], words([1, 2]))
+        writer.add(VECTORS[:2], string_ids([1, 2]))
         writer.commit()
-    assert words([1])[0] in pcpq.open(tmp_path / "index")
+    assert string_ids([1])[0] in pcpq.open(tmp_path / "index")
 
 
 def test_a_commit_writes_only_what_is_new(saved):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from faulty_os import FaultyOs, failing
 from patched_os import patch_os
-from small_indexes import QUERIES, VECTORS, answers, files, some_vectors, words
+from small_indexes import QUERIES, VECTORS, answers, files, some_vectors, string_ids
 from watched_os import CountingOs, ReadOnlyOs
 
 import pcpq
@@ -136,8 +136,8 @@ def test_a_recall_curve_is_committed_once(fitted, tmp_path):
 
 def test_string_ids_and_attributes_are_known_to_be_committed(fitted, tmp_path):
     index = pcpq.Index(metric="dot", n_lists=3).fit(VECTORS)
-    index.add(VECTORS[:50], words(range(50)), attributes={"n": np.arange(50)})
-    index.remove(words([3]))
+    index.add(VECTORS[:50], string_ids(range(50)), attributes={"n": np.arange(50)})
+    index.remove(string_ids([3]))
     index.save(tmp_path / "index")
     before = identities(tmp_path / "index")
     with pcpq.open(tmp_path / "index", mode="a") as writer:

@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 import pytest
-from small_indexes import N_LISTS, QUERIES, VECTORS, words
+from small_indexes import N_LISTS, QUERIES, VECTORS, string_ids
 
 import pcpq
 from pcpq.store.tensors import Tensors
@@ -63,11 +63,11 @@ def test_damaged_ids_are_noticed_before_they_are_looked_up(saved):
 @pytest.mark.parametrize("array", ["text", "text_ends", "text_hashes"])
 def test_damaged_words_are_noticed_before_they_are_looked_up(array, fitted, tmp_path):
     index = copy.copy(fitted)
-    index.add(VECTORS[:50], words(range(50)))
+    index.add(VECTORS[:50], string_ids(range(50)))
     index.save(tmp_path / "index")
     flip_in(next((tmp_path / "index").glob("segment-*")), array, 9)
     opened = pcpq.open(tmp_path / "index")
-    for ask in (lambda: words([3])[0] in opened, lambda: "none" in opened, lambda: opened.search(QUERIES)):
+    for ask in (lambda: string_ids([3])[0] in opened, lambda: "none" in opened, lambda: opened.search(QUERIES)):
         with pytest.raises(pcpq.FormatError, match="segment-"):
             ask()
 
@@ -84,7 +84,7 @@ def test_a_damaged_segment_is_not_compacted_into_a_sound_one(saved):
 
 def test_two_threads_may_be_the_first_to_read_string_ids(fitted, tmp_path, monkeypatch):
     index = copy.copy(fitted)
-    index.add(VECTORS, words(range(400)))
+    index.add(VECTORS, string_ids(range(400)))
     index.save(tmp_path / "index")
     opened = pcpq.open(tmp_path / "index")
     check, first_is_in, second_is_done, wrong = Tensors.check, threading.Event(), threading.Event(), []
@@ -98,7 +98,7 @@ def test_two_threads_may_be_the_first_to_read_string_ids(fitted, tmp_path, monke
     def look():
         try:
             opened.verify()
-            if words([7])[0] not in opened:
+            if string_ids([7])[0] not in opened:
                 wrong.append("not found")
         except Exception as error:
             wrong.append(repr(error))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file
-from small_indexes import KEEPS, METRICS, QUERIES, TORTURE, VECTORS, answers, files, small_index, words
+from small_indexes import KEEPS, METRICS, QUERIES, TORTURE, VECTORS, answers, files, small_index, string_ids
 
 import pcpq
 from pcpq.store.state import State
@@ -81,7 +81,7 @@ def test_a_rotated_index_answers_as_before(rotation, keep, tmp_path):
 def test_ids_of_both_kinds_removals_and_many_segments_survive(kind, fitted, tmp_path):
     index = copy.copy(fitted)
     ids = np.random.default_rng(3).permutation(10_000)[:400]
-    ids = ids.tolist() if kind == "int" else words(ids)
+    ids = ids.tolist() if kind == "int" else string_ids(ids)
     for start, stop in ((0, 330), (330, 380), (380, 400)):
         index.add(VECTORS[start:stop], ids[start:stop])
     index.remove(ids[5:60:3] + ids[395:])

@@ -8,7 +8,7 @@ METRICS = {"angular": "cosine", "euclidean": "euclidean"}
 
 
 class PCPQ(BaseANN):
-    """Lists that are scanned and candidates that are judged, as many as the query arguments say."""
+    """An index searched with as many lists and candidates as the query arguments say."""
 
     def __init__(self, metric, n_lists, keep):
         if metric not in METRICS:

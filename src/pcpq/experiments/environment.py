@@ -66,9 +66,9 @@ def processor() -> str:
 def command(arguments: list[str]) -> str:
     """Return the command line with local folders replaced by FOLDER."""
     program = Path(arguments[0])
-    words = ["pcpq"] if program.name == "pcpq" else ["python", os.path.relpath(program)]
+    shown = ["pcpq"] if program.name == "pcpq" else ["python", os.path.relpath(program)]
     hide = False
     for argument in arguments[1:]:
-        words.append("FOLDER" if hide else argument)
+        shown.append("FOLDER" if hide else argument)
         hide = argument in FOLDERS
-    return " ".join(words)
+    return " ".join(shown)

@@ -16,7 +16,7 @@ from pcpq.util.threads import one_blas_thread
 # it fits if the lengths do. One instruction adds two products, which must fit too: 255 of a query, 64 of a
 # centroid.
 LARGEST_SUM = 32_767
-LARGEST_CENTER = 64
+LARGEST_CENTROID_VALUE = 64
 LARGEST_QUERY = 127
 # Added to the integers of a query, so that they are not negative.
 QUERY_ZERO = 128
@@ -39,8 +39,8 @@ class Coarse:
     unit: float
     longest_query: float  # largest length of a query in integers
     longest: float  # largest distance of a centroid from the mean
-    centers: Float32Array  # (L, d)  not rounded
-    middle: Float32Array  # (d,)  mean of the centroids
+    centroids: Float32Array  # (L, d)  not rounded
+    mean: Float32Array  # (d,)  mean of the centroids
 
     @classmethod
     def of(cls, partition: Partition) -> Coarse:
@@ -51,7 +51,7 @@ class Coarse:
         longest, largest = float(np.linalg.norm(centroids, axis=1).max()), float(np.abs(centroids).max())
         # Queries get half of the bits; more if there are so many coordinates that rounding adds much length.
         length = min(LARGEST_SUM**0.5, LARGEST_SUM / d**0.5)
-        unit = max(longest / length, largest / LARGEST_CENTER) or 1.0
+        unit = max(longest / length, largest / LARGEST_CENTROID_VALUE) or 1.0
         padded = np.zeros(((n + 7) // 8 * 8, (d + 3) // 4 * 4), np.int8)
         padded[:n, :d] = np.rint(centroids / np.float32(unit))
         groups = padded.reshape(-1, 8, padded.shape[1] // 4, 4)
@@ -62,19 +62,19 @@ class Coarse:
         rounded = np.sqrt((padded.astype(np.int64) ** 2).sum(axis=1).max())
         longest_query = max(LARGEST_SUM / max(rounded, 1.0) - 0.5 * d**0.5, 0.5)
         return cls(
-            integers,
-            (-QUERY_ZERO * sums).astype(np.uint16),
-            unit,
-            float(longest_query),
-            longest,
-            centroids,
-            partition.mean_centroid,
+            integers=integers,
+            starts=(-QUERY_ZERO * sums).astype(np.uint16),
+            unit=unit,
+            longest_query=float(longest_query),
+            longest=longest,
+            centroids=centroids,
+            mean=partition.mean_centroid,
         )
 
     @one_blas_thread
     def products(self, rows: Float32Array) -> Float32Array:
         """Return the (n, L) inner products of rows and centroids, rounded as in native code."""
-        n, d = self.centers.shape
+        n, d = self.centroids.shape
         lengths, largest = np.linalg.norm(rows, axis=1), np.abs(rows).max(axis=1)
         units = np.maximum(lengths / np.float32(self.longest_query), largest / np.float32(LARGEST_QUERY))
         units = np.maximum(units, np.finfo(np.float32).tiny)[:, None]
@@ -93,12 +93,12 @@ class Coarse:
         return rounding > SMALL_PART * float(variances.mean())
 
     def arguments(self, exact: bool) -> dict[str, Any]:
-        """Arguments of `_core.Lists`; with exact centroids where scores must not start from rounded ones."""
+        """Return arguments of `_core.Lists`; `exact` adds the centroids that are not rounded."""
         return {
             "coarse": self.integers,
             "starts": self.starts,
             "unit": self.unit,
             "longest_query": self.longest_query,
-            "centroids": self.centers if exact else None,
-            "mean": self.middle,
+            "centroids": self.centroids if exact else None,
+            "mean": self.mean,
         }

@@ -35,7 +35,7 @@ class Section:
 class Clusters:
     """Codewords of one section, and the codes of the points they were trained on."""
 
-    centers: Float32Array  # (k, D) codewords
+    codewords: Float32Array  # (k, D)
     assigned: NDArray[np.uint16]  # (n,) codeword of every point
     alphas: Float32Array | None  # (n,); None: all 1
     losses: list[float] = field(default_factory=list)  # after every round
@@ -64,7 +64,7 @@ def choose_seeds(
 
 
 def assign(
-    section: Section, centers: Float32Array, *, projective: bool, by_distance: bool = False
+    section: Section, codewords: Float32Array, *, projective: bool, by_distance: bool = False
 ) -> tuple[NDArray[np.uint16], Float32Array | None]:
     """Return the codeword of least loss for every point, and its best alpha if `projective`."""
     n = len(section.points)
@@ -75,7 +75,7 @@ def assign(
     ratios = section.ratios[:, None] if anisotropic and section.ratios is not None else None
     _core.encode(
         points=section.points,
-        codewords=centers[None],
+        codewords=codewords[None],
         scales=None,
         directions=None,
         ratios=ratios,
@@ -91,11 +91,11 @@ def assign(
 
 
 def _weighted(section: Section, clusters: Clusters) -> dict[str, Any]:
-    """Arguments that all native sums over clusters take."""
+    """Return the arguments that all native sums over clusters take."""
     return {
         "points": section.points,
         "assigned": clusters.assigned,
-        "codewords": clusters.centers,
+        "codewords": clusters.codewords,
         "ratios": section.ratios,
         "weights": section.weights,
     }
@@ -121,12 +121,12 @@ def best_alphas(section: Section, clusters: Clusters) -> tuple[Float32Array, Flo
     return alphas, curvatures
 
 
-def least_squares_centers(section: Section, clusters: Clusters) -> Float32Array:
+def least_squares_codewords(section: Section, clusters: Clusters) -> Float32Array:
     """Return the best codewords for the present codes and alphas (Theorem 4.2); the means if alpha is 1.
 
     A codeword whose points have no weight is returned unchanged.
     """
-    k, size = clusters.centers.shape
+    k, size = clusters.codewords.shape
     mass, vector = np.zeros(k), np.zeros((k, size))
     matrix = None if section.ratios is None else np.zeros((k, size, size))
     _core.codeword_sums(
@@ -146,17 +146,17 @@ def least_squares_centers(section: Section, clusters: Clusters) -> Float32Array:
         # A very small ridge: the matrix is singular if all alphas are nearly 0 or all weight is parallel.
         matrix[:, diagonal, diagonal] += np.where(weight > 0, 1e-9 * weight, 1.0)[:, None]
         solved = np.linalg.solve(matrix, vector[:, :, None])[:, :, 0]
-    return np.where((weight > 0)[:, None], solved, clusters.centers).astype(np.float32)
+    return np.where((weight > 0)[:, None], solved, clusters.codewords).astype(np.float32)
 
 
 def top_directions(section: Section, clusters: Clusters) -> Float32Array:
     """Return the top right singular vector of each cluster: the best codeword for isotropic projective loss."""
-    k, size = clusters.centers.shape
+    k, size = clusters.codewords.shape
     grams = np.zeros((k, size, size))
     _core.codeword_grams(
         points=section.points,
         assigned=clusters.assigned,
-        codewords=clusters.centers,
+        codewords=clusters.codewords,
         weights=section.weights,
         out_matrix=grams,
     )
@@ -165,7 +165,7 @@ def top_directions(section: Section, clusters: Clusters) -> Float32Array:
 
 def cluster(
     section: Section,
-    centers: Float32Array,
+    codewords: Float32Array,
     *,
     projective: bool,
     by_distance: bool = False,
@@ -178,13 +178,13 @@ def cluster(
     `joint` solves codeword and alphas of an anisotropic projective cluster together, by iterating the two
     closed forms; without it each round takes one step of each, as the paper does.
     """
-    clusters = Clusters(centers, *assign(section, centers, projective=projective, by_distance=by_distance))
+    clusters = Clusters(codewords, *assign(section, codewords, projective=projective, by_distance=by_distance))
     clusters.losses.append(total_loss(section, clusters))
     for _ in range(max_iterations):
         reseed_empty(section, clusters)
-        move_centers(section, clusters, projective=projective, joint=joint)
+        update_codewords(section, clusters, projective=projective, joint=joint)
         clusters.assigned, clusters.alphas = assign(
-            section, clusters.centers, projective=projective, by_distance=by_distance
+            section, clusters.codewords, projective=projective, by_distance=by_distance
         )
         clusters.losses.append(total_loss(section, clusters))
         if not clusters.losses[-1] < (1.0 - tolerance) * clusters.losses[-2]:
@@ -192,29 +192,29 @@ def cluster(
     return clusters
 
 
-def move_centers(section: Section, clusters: Clusters, *, projective: bool, joint: bool) -> None:
+def update_codewords(section: Section, clusters: Clusters, *, projective: bool, joint: bool) -> None:
     """Update the codewords for the present codes, in place."""
     isotropic, size = section.ratios is None, section.points.shape[1]
     if projective and isotropic and size <= LARGEST_EIGENPROBLEM:
-        clusters.centers = top_directions(section, clusters)
+        clusters.codewords = top_directions(section, clusters)
         return
-    clusters.centers = least_squares_centers(section, clusters)
+    clusters.codewords = least_squares_codewords(section, clusters)
     if projective and (joint or isotropic):
         loss = np.inf
         for _ in range(10):
             clusters.alphas, _curvatures = best_alphas(section, clusters)
-            clusters.centers = least_squares_centers(section, clusters)
+            clusters.codewords = least_squares_codewords(section, clusters)
             before, loss = loss, total_loss(section, clusters)
             if not loss < 0.999 * before:
                 break
     if projective:
-        clusters.centers = unit_rows(clusters.centers)
+        clusters.codewords = unit_rows(clusters.codewords)
 
 
-def unit_rows(centers: Float32Array) -> Float32Array:
+def unit_rows(codewords: Float32Array) -> Float32Array:
     """Return codewords scaled to length 1, since alpha carries the length; a zero codeword stays zero."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", centers, centers, dtype=np.float64))
-    return (centers / np.where(lengths > 0, lengths, 1.0)[:, None]).astype(np.float32)
+    lengths = np.sqrt(np.einsum("ij,ij->i", codewords, codewords, dtype=np.float64))
+    return (codewords / np.where(lengths > 0, lengths, 1.0)[:, None]).astype(np.float32)
 
 
 def reseed_empty(section: Section, clusters: Clusters, *, keep_alphas: bool = False) -> None:
@@ -222,7 +222,7 @@ def reseed_empty(section: Section, clusters: Clusters, *, keep_alphas: bool = Fa
 
     `keep_alphas` divides the new codeword by the alpha of its point, which then stays one of the few scales.
     """
-    counts = np.bincount(clusters.assigned, minlength=len(clusters.centers))
+    counts = np.bincount(clusters.assigned, minlength=len(clusters.codewords))
     empty = np.flatnonzero(counts == 0)
     if len(empty) == 0:
         return
@@ -233,11 +233,11 @@ def reseed_empty(section: Section, clusters: Clusters, *, keep_alphas: bool = Fa
     worst = np.argsort(-losses, kind="stable")[: len(empty)]
     worst = worst[losses[worst] > 0]
     taken = empty[: len(worst)]
-    clusters.centers, clusters.assigned = clusters.centers.copy(), clusters.assigned.copy()
-    clusters.centers[taken] = section.points[worst]
+    clusters.codewords, clusters.assigned = clusters.codewords.copy(), clusters.assigned.copy()
+    clusters.codewords[taken] = section.points[worst]
     clusters.assigned[worst] = taken.astype(np.uint16)
     if clusters.alphas is not None and keep_alphas:
-        clusters.centers[taken] /= clusters.alphas[worst, None]
+        clusters.codewords[taken] /= clusters.alphas[worst, None]
     elif clusters.alphas is not None:
         clusters.alphas = clusters.alphas.copy()
         clusters.alphas[worst] = 1.0

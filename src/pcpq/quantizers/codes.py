@@ -59,14 +59,14 @@ class Codes:
 class Model:
     """Codewords, scales and settings that encode, decode and scores need. Lengths are in units of `unit`.
 
-    `centers` are the codewords in the coordinates in which the loss is isotropic over queries (after
+    `codewords` are given in the coordinates in which the loss is isotropic over queries (after
     `whitening`); `readout` are the codewords in the coordinates of the vectors, one for every value that a code
     can have.
     """
 
     layout: Layout
     unit: float
-    centers: Float32Array  # (m, k, D)
+    codewords: Float32Array  # (m, k, D)
     readout: Float32Array  # (m, k or 2k, D)
     scales: Float32Array | None = None  # (m, s) ascending
     vector_levels: Float32Array | None = None  # (s,) one scale, or norm, per vector

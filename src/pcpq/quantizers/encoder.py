@@ -13,7 +13,7 @@ from pcpq.quantizers.codes import Codes, Model
 from pcpq.quantizers.loss import point_ratios
 from pcpq.quantizers.options import Options
 from pcpq.quantizers.scales import nearest_level
-from pcpq.quantizers.sections import turn
+from pcpq.quantizers.sections import whiten
 from pcpq.util.batches import encoding_batches
 from pcpq.util.threads import available_threads, map_threads
 
@@ -35,7 +35,7 @@ def unit_vectors(rows: Float32Array, norms: Float32Array) -> Float32Array:
 def search_codes(
     options: Options, model: Model, points: Float32Array, directions: Float32Array
 ) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """Return the codewords and scales of least loss for padded rows in working units.
+    """Return the codes and scales of least loss for padded rows in working units.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def search_codes(
 
     Returns
     -------
-    centers : (n, m) indices of codewords, of model.code_dtype
+    codes : (n, m) indices of codewords, of model.code_dtype
     scales : as in Codes
     """
     m, size = model.layout.n_sections, model.layout.section_size
@@ -52,30 +52,30 @@ def search_codes(
     if options.scale == "norm":
         norms = row_norms(points)
         points = unit_vectors(points, norms)
-    turned = turn(points, model.whitening)
+    whitened = whiten(points, model.whitening)
     loss, ratios, along = "isotropic", None, None
     if options.whole:
         loss = "whole"
-        along = turn(directions, model.whitening)
+        along = whiten(directions, model.whitening)
         threshold = np.array([model.vector_threshold], np.float32)
         ratios = point_ratios(along.reshape(n, 1, -1), threshold, model.layout.dimensions)
     elif model.section_thresholds is not None and not (
         options.assignment == "distance" and options.scale in ("none", "norm")
     ):
         loss = "section"
-        ratios = point_ratios(turned.reshape(n, m, size), model.section_thresholds, size)
+        ratios = point_ratios(whitened.reshape(n, m, size), model.section_thresholds, size)
     scale = "none" if options.scale == "norm" else options.scale
     levels = model.scales
     if scale == "vector":
         assert model.vector_levels is not None
         levels = np.tile(model.vector_levels, (m, 1))
-    centers = np.empty((n, m), np.uint16)
+    codes = np.empty((n, m), np.uint16)
     indices = {"quantized": m, "vector": 1}.get(scale)
     scales: NDArray[Any] | None = None if indices is None else np.empty((n, indices), np.uint8)
     alphas = np.empty((n, m), np.float32) if scale == "exact" else None
     _core.encode(
-        points=turned,
-        codewords=model.centers,
+        points=whitened,
+        codewords=model.codewords,
         scales=levels,
         directions=along,
         ratios=ratios,
@@ -83,14 +83,14 @@ def search_codes(
         scale=scale,
         by_distance=options.assignment == "distance",
         sweeps=SWEEPS,
-        out_codes=centers,
+        out_codes=codes,
         out_scales=scales,
         out_alphas=alphas,
     )
     if norms is not None:
         assert model.vector_levels is not None
         scales = nearest_level(norms, model.vector_levels)[:, None]
-    return centers.astype(model.code_dtype, copy=False), scales if alphas is None else alphas
+    return codes.astype(model.code_dtype, copy=False), scales if alphas is None else alphas
 
 
 def scale_columns(options: Options, n_sections: int) -> int:
@@ -104,7 +104,7 @@ def encode(
     """Encode vectors in batches, so that little memory is needed besides the codes."""
     n, m = len(vectors), model.layout.n_sections
     columns = scale_columns(options, m)
-    codes = Codes(
+    out = Codes(
         np.empty((n, m), model.code_dtype),
         np.empty((n, columns), np.float32 if options.scale == "exact" else np.uint8) if columns else None,
         np.empty(n, np.float16) if model.gain else None,
@@ -116,34 +116,34 @@ def encode(
         towards = points
         if directions is not None:
             towards = model.layout.pad(working_rows(directions[rows], model.unit, "directions", rows.start))
-        centers, scales = search_codes(options, model, points, towards)
-        codes.codes[rows] = centers
-        if codes.scales is not None:
-            codes.scales[rows] = scales
-        if codes.gains is not None or codes.biases is not None:
-            decoded = decode_working(model, centers, scales)
+        codes, scales = search_codes(options, model, points, towards)
+        out.codes[rows] = codes
+        if out.scales is not None:
+            out.scales[rows] = scales
+        if out.gains is not None or out.biases is not None:
+            decoded = decode_working(model, codes, scales)
             if model.anchored:
                 gains, biases = anchored_corrections(points, towards - points, decoded, model.gain)
             else:
                 gains, biases = corrections(points, towards, decoded, model.gain, model.bias_weight)
-            if codes.gains is not None:
-                codes.gains[rows] = gains
-            if codes.biases is not None:
-                codes.biases[rows] = biases
+            if out.gains is not None:
+                out.gains[rows] = gains
+            if out.biases is not None:
+                out.biases[rows] = biases
 
     count = available_threads(threads)
     map_threads(encode_batch, encoding_batches(n, model.layout.padded, count), count)
-    return codes
+    return out
 
 
-def decode_working(model: Model, centers: NDArray[Any], scales: NDArray[Any] | None) -> Float32Array:
+def decode_working(model: Model, codes: NDArray[Any], scales: NDArray[Any] | None) -> Float32Array:
     """Return the (n, m * D) decoded rows in working units, with padding."""
-    out = np.empty((len(centers), model.layout.padded), np.float32)
+    out = np.empty((len(codes), model.layout.padded), np.float32)
     indices, alphas = split_scales(model, scales)
     _core.decode(
         codewords=model.readout,
         scales=model.scales,
-        codes=np.ascontiguousarray(centers),
+        codes=np.ascontiguousarray(codes),
         scale_codes=indices,
         alphas=alphas,
         out_points=out,

@@ -214,7 +214,7 @@ class Quantizer:
     def codewords_(self) -> Float32Array:
         """The (m, k, D) codewords of all sections, in the unit of the vectors."""
         model = self._fitted()
-        return np.multiply(model.readout[:, : model.centers.shape[1]], model.unit, dtype=np.float32)
+        return np.multiply(model.readout[:, : model.codewords.shape[1]], model.unit, dtype=np.float32)
 
     @property
     def scales_(self) -> Float32Array | None:

@@ -61,8 +61,8 @@ def make_layout(dimensions: int, section_size: int | None, n_sections: int | Non
     return Layout(dimensions, count, size, columns)
 
 
-def turn(rows: Float32Array, matrices: Float32Array | None) -> Float32Array:
-    """Return (n, m * D) rows with every section multiplied by its own matrix of (m, D, D)."""
+def whiten(rows: Float32Array, matrices: Float32Array | None) -> Float32Array:
+    """Return (n, m * D) rows, each section multiplied by its own whitening matrix of (m, D, D)."""
     if matrices is None:
         return rows
     m, size, _ = matrices.shape

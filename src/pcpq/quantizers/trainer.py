@@ -1,7 +1,7 @@
 """Training of a quantizer, the same steps for all six.
 
 Sections are clustered one by one (`clustering.py`); their alphas are then quantized to s scales; with `refine`,
-codes, codewords and scales are improved in turn until the loss stops falling.
+codes, codewords and scales are improved alternately until the loss stops falling.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pcpq.quantizers.clustering import (
     best_alphas,
     choose_seeds,
     cluster,
-    least_squares_centers,
+    least_squares_codewords,
     reseed_empty,
 )
 from pcpq.quantizers.codes import Model
@@ -27,7 +27,7 @@ from pcpq.quantizers.encoder import row_norms, unit_vectors
 from pcpq.quantizers.loss import parallel_weights, point_ratios
 from pcpq.quantizers.options import Options
 from pcpq.quantizers.scales import best_levels
-from pcpq.quantizers.sections import Layout, turn
+from pcpq.quantizers.sections import Layout, whiten
 from pcpq.util.threads import map_threads
 
 # Clustering stops when a round lowers the loss by less than this share; earlier if refinement follows.
@@ -60,8 +60,8 @@ def train(
         norms = row_norms(points)
         norm_levels = best_levels(norms, np.ones_like(norms), options.n_scales)
         points = unit_vectors(points, norms)
-    whiten, unwhiten = (None, None) if whitening is None else whitening
-    whitened = turn(points, whiten)
+    matrices, inverses = (None, None) if whitening is None else whitening
+    whitened = whiten(points, matrices)
     sections, thresholds = weigh_sections(options, layout, whitened)
     clusterings = cluster_sections(options, sections)
     losses = [np.array(found.losses) for found in clusterings]
@@ -71,26 +71,26 @@ def train(
         scales = quantize_section_scales(options, sections, clusterings)
     elif options.scale == "vector":
         vector_levels = quantize_vector_scales(options, sections, clusterings)
-    centers = np.stack([found.centers for found in clusterings])
+    codewords = np.stack([found.codewords for found in clusterings])
     model = Model(
         layout=layout,
         unit=unit,
-        centers=centers,
-        readout=read_out(centers, unwhiten, signed=options.scale == "vector"),
+        codewords=codewords,
+        readout=read_out(codewords, inverses, signed=options.scale == "vector"),
         scales=scales,
         vector_levels=vector_levels,
-        whitening=whiten,
+        whitening=matrices,
         section_thresholds=thresholds,
-        vector_threshold=options.threshold * float(row_norms(turn(directions, whiten)).mean()),
+        vector_threshold=options.threshold * float(row_norms(whiten(directions, matrices)).mean()),
     )
     return Trained(model, losses)
 
 
-def read_out(centers: Float32Array, unwhiten: Float32Array | None, *, signed: bool) -> Float32Array:
+def read_out(codewords: Float32Array, inverses: Float32Array | None, *, signed: bool) -> Float32Array:
     """Return the codewords for every value of a code, in the coordinates of the vectors."""
-    if unwhiten is not None:
-        centers = np.matmul(centers, unwhiten)
-    return np.concatenate([centers, -centers], axis=1) if signed else centers
+    if inverses is not None:
+        codewords = np.matmul(codewords, inverses)
+    return np.concatenate([codewords, -codewords], axis=1) if signed else codewords
 
 
 def weigh_sections(
@@ -149,9 +149,9 @@ def cluster_sections(options: Options, sections: list[Section]) -> list[Clusters
 def settle_signs(found: Clusters) -> None:
     """Flip codewords whose alphas have a negative sum: scales then need fewer negative values."""
     assert found.alphas is not None
-    sums = np.bincount(found.assigned, weights=found.alphas, minlength=len(found.centers))
+    sums = np.bincount(found.assigned, weights=found.alphas, minlength=len(found.codewords))
     signs = np.where(sums < 0, -1.0, 1.0).astype(np.float32)
-    found.centers = found.centers * signs[:, None]
+    found.codewords = found.codewords * signs[:, None]
     found.alphas = found.alphas * signs[found.assigned]
 
 
@@ -164,7 +164,7 @@ def normalise_alphas(found: Clusters) -> None:
     size = float(np.sqrt(np.mean(np.square(found.alphas, dtype=np.float64))))
     if size > 0:
         found.alphas = (found.alphas / size).astype(np.float32)
-        found.centers = (found.centers * size).astype(np.float32)
+        found.codewords = (found.codewords * size).astype(np.float32)
 
 
 def quantize_section_scales(
@@ -191,14 +191,14 @@ def quantize_section_scales(
 
 
 def assign_pairs(
-    options: Options, section: Section, centers: Float32Array, scales: Float32Array
+    options: Options, section: Section, codewords: Float32Array, scales: Float32Array
 ) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
     """Return the (codeword, scale) pair of least loss for every point of a section."""
     n = len(section.points)
     assigned, levels = np.empty((n, 1), np.uint16), np.empty((n, 1), np.uint8)
     _core.encode(
         points=section.points,
-        codewords=centers[None],
+        codewords=codewords[None],
         scales=scales[None],
         directions=None,
         ratios=None if section.ratios is None else section.ratios[:, None],
@@ -216,7 +216,7 @@ def assign_pairs(
 def refine(
     options: Options, sections: list[Section], clusterings: list[Clusters], scales: Float32Array
 ) -> Float32Array:
-    """Improve codes, codewords and scales in turn, and return the scales; codewords then carry length.
+    """Improve codes, codewords and scales alternately, and return the scales; codewords then carry length.
 
     Codewords and scales are solved by least squares. Every step but the last is longer than the least-squares
     step (STRIDE): least squares alone converges slowly here.
@@ -227,11 +227,11 @@ def refine(
 
         def improve(j: int, scales: Float32Array = scales, stride: np.float32 = stride) -> Float64Sums:
             section, found = sections[j], clusterings[j]
-            found.assigned, levels = assign_pairs(options, section, found.centers, scales[j])
+            found.assigned, levels = assign_pairs(options, section, found.codewords, scales[j])
             found.alphas = scales[j][levels]
             reseed_empty(section, found, keep_alphas=True)
-            solved = least_squares_centers(section, found)
-            found.centers = found.centers + stride * (solved - found.centers)
+            solved = least_squares_codewords(section, found)
+            found.codewords = found.codewords + stride * (solved - found.codewords)
             return scale_sums(section, found, levels, scales.shape[1])
 
         sums = np.stack(map_threads(improve, range(len(sections)), options.threads))
@@ -288,8 +288,8 @@ def quantize_vector_scales(
     levels = best_levels(sizes, np.ones_like(sizes), options.n_scales)
     rounds = REFINE_ROUNDS if options.refine else 0
     for _ in range(rounds):
-        centers = np.stack([found.centers for found in clusterings])
-        signed, chosen = assign_vector_scales(sections, centers, levels)
+        codewords = np.stack([found.codewords for found in clusterings])
+        signed, chosen = assign_vector_scales(sections, codewords, levels)
 
         def improve(
             j: int,
@@ -301,7 +301,7 @@ def quantize_vector_scales(
             signs = np.where(signed[:, j] >= options.n_centers, np.float32(-1), np.float32(1))
             found.assigned = signed[:, j] % np.uint16(options.n_centers)
             found.alphas = levels[chosen] * signs
-            found.centers = least_squares_centers(sections[j], found)
+            found.codewords = least_squares_codewords(sections[j], found)
             # The sign of the codeword is moved to the point, so that the scale stays positive.
             signed_section = replace(sections[j], points=sections[j].points * signs[:, None])
             return scale_sums(signed_section, found, chosen, len(levels))
@@ -312,7 +312,7 @@ def quantize_vector_scales(
 
 
 def assign_vector_scales(
-    sections: list[Section], centers: Float32Array, levels: Float32Array
+    sections: list[Section], codewords: Float32Array, levels: Float32Array
 ) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
     """Return the (n, m) signed codewords and the (n,) scale of least loss for every vector."""
     n, m = len(sections[0].points), len(sections)
@@ -326,7 +326,7 @@ def assign_vector_scales(
     signed, chosen = np.empty((n, m), np.uint16), np.empty((n, 1), np.uint8)
     _core.encode(
         points=points,
-        codewords=centers,
+        codewords=codewords,
         scales=np.tile(levels, (m, 1)),
         directions=None,
         ratios=ratios,

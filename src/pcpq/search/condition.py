@@ -18,28 +18,28 @@ from pcpq.segment.attributes import folded
 MOST_JOINED, MOST_CHARACTERS = 16, 1000
 
 
-def words(text: str) -> frozenset[str]:
-    """Return the set of words in a text."""
+def names(text: str) -> frozenset[str]:
+    """Return the set of names in a text, separated by spaces."""
     return frozenset(text.split())
 
 
-EXPRESSIONS = words(
+EXPRESSIONS = names(
     "BETWEEN CASE CAST COLLATE COLUMN_REF COMPARISON CONJUNCTION CONSTANT FUNCTION LAMBDA OPERATOR TYPE"
 )
-OPERATORS = words(
+OPERATORS = names(
     """
     ARRAY_EXTRACT ARRAY_SLICE COMPARE_IN COMPARE_NOT_IN OPERATOR_COALESCE OPERATOR_IS_NOT_NULL OPERATOR_IS_NULL
     OPERATOR_NOT OPERATOR_NULLIF OPERATOR_TRY STRUCT_EXTRACT
     """
 )
 # Functions whose result is about as long as all arguments together, or as a format string.
-JOINING = words(
+JOINING = names(
     """
     || array_cat array_concat concat concat_ws list_cat list_concat list_value row strftime struct_pack
     """
 )
 # Functions with JSON paths: a path with wildcards could select every part of a value, and parts of parts.
-BY_PATH = words(
+BY_PATH = names(
     """
     ->> json_array_length json_exists json_extract json_extract_path json_extract_path_text json_extract_string
     json_keys json_type json_value
@@ -48,7 +48,7 @@ BY_PATH = words(
 # All other allowed functions. Left out are those that depend on time, random numbers, settings or files; those
 # whose result may be far longer than the arguments (repeat); those whose time is the product of the arguments'
 # lengths (levenshtein); and those that take a lambda.
-PLAIN = words(
+PLAIN = names(
     """
     + - * / // % ** ^ & | ~ << >> ~~ !~~ ~~* !~~* ~~~ ^@ && @> <@ abs acos add array_contains array_extract
     array_has array_has_all array_has_any array_indexof array_length array_position array_slice array_sort
@@ -72,7 +72,7 @@ PLAIN = words(
 )
 FUNCTIONS = PLAIN | JOINING | BY_PATH
 # Arrays of a fixed size are left out: they take their full size in every row, even if it is null.
-TYPES = words(
+TYPES = names(
     """
     BIGINT BINARY BLOB BOOL BOOLEAN BPCHAR BYTEA CHAR DATE DATETIME DEC DECIMAL DOUBLE FLOAT FLOAT4 FLOAT8
     HUGEINT INT INT1 INT128 INT16 INT2 INT32 INT4 INT64 INT8 INTEGER INTERVAL JSON LIST LOGICAL LONG MAP

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import warnings
 from types import FrameType
-from typing import Any
 
 from pcpq.search.recall_curve import FEW, RESULTS, USUAL_TARGET
 from pcpq.search.request import SearchRequest
@@ -29,7 +28,12 @@ def plan_search(searched: Searchable, request: SearchRequest) -> SearchPlan:
 
 
 def known_plan(
-    searched: Searchable, k: Any, target: Any, probes: Any, rerank: Any, threads: Any
+    searched: Searchable,
+    k: int,
+    target: float | None,
+    probes: int | None,
+    rerank: int | None,
+    threads: int | None,
 ) -> SearchPlan | None:
     """Return the plan that was made before for these settings, without filters.
 
@@ -67,7 +71,14 @@ def make_plan(searched: Searchable, request: SearchRequest) -> SearchPlan:
     elif probes is None:
         probes, rerank = settings_for(searched, k, rerank, request.target_recall, n_allowed / max(n, 1))
     wanted = max(DEFAULT_CANDIDATES, CANDIDATES_PER_RESULT * k) if rerank is None else int(rerank)
-    return SearchPlan(k, int(probes), min(max(wanted, k), n_allowed), allowed, n_allowed, request.threads)
+    return SearchPlan(
+        k=k,
+        probes=int(probes),
+        rerank=min(max(wanted, k), n_allowed),
+        allowed=allowed,
+        n_allowed=n_allowed,
+        threads=request.threads,
+    )
 
 
 def settings_for(

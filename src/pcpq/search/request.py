@@ -15,6 +15,10 @@ LARGEST_PROBES = 1 << 30
 LARGEST_RERANK = 1 << 34
 
 
+# The parameters of a search without its filters: k, target_recall, probes, rerank and threads.
+Settings = tuple[int, float | None, int | None, int | None, int | None]
+
+
 class SearchRequest(NamedTuple):
     """The parameters of a search, as `Index.search` describes them; the same for one index and for shards."""
 
@@ -29,7 +33,7 @@ class SearchRequest(NamedTuple):
     threads: int | None = None
 
     @property
-    def settings(self) -> tuple[int, float | None, int | None, int | None, int | None]:
+    def settings(self) -> Settings:
         """All parameters but the filters."""
         return self.k, self.target_recall, self.probes, self.rerank, self.threads
 

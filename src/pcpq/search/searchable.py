@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.search.recall_curve import Choice, RecallCurve
-from pcpq.search.request import SearchRequest
+from pcpq.search.request import SearchRequest, Settings
 from pcpq.segment.segment import Allowed, Scores
 from pcpq.segment.trained import Trained
 
@@ -30,8 +30,9 @@ class SearchPlan(NamedTuple):
 class PlanCache:
     """Cached plans and choices of settings, by request."""
 
-    plans: dict[tuple[Any, ...], SearchPlan] = field(default_factory=dict)
-    choices: dict[tuple[Any, ...], Choice] = field(default_factory=dict)
+    plans: dict[Settings, SearchPlan] = field(default_factory=dict)
+    # By k, rerank, target_recall and the rounded share of rows that filters allow.
+    choices: dict[tuple[int, int | None, float | None, float], Choice] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

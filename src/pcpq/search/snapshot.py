@@ -55,7 +55,7 @@ class Snapshot:
     @lazy
     def only_segment(self) -> Segment | None:
         """The only segment, if there is one and it has no tombstones; None otherwise."""
-        one = len(self.parts) == 1 and self.parts[0].live is None
+        one = len(self.parts) == 1 and not self.parts[0].has_tombstones
         return self.parts[0].segment if one else None
 
     def allowed_rows(self, request: SearchRequest) -> tuple[Allowed, ...]:

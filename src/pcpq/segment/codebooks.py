@@ -140,7 +140,7 @@ class Codebooks:
         expanded, model = self.expand(codes), self.model
         levels = model.scales if model.vector_levels is None else model.vector_levels
         for name, indices, values in (
-            ("center", expanded.codes, model.readout),
+            ("codeword", expanded.codes, model.readout),
             ("scale", expanded.scales, levels),
         ):
             if indices is None or values is None or indices.size == 0:
@@ -180,11 +180,11 @@ class Codebooks:
         m = self.model.layout.n_sections
         if packed.biases is not None:
             return Codes(packed.blocks.view(self.model.code_dtype).reshape(-1, m), packed.scales), packed.biases
-        centers, scales, biases = unpack(blocks, packed.blocks, m, self.coding == "scaled")
-        return Codes(centers, scales), biases
+        codes, scales, biases = unpack(blocks, packed.blocks, m, self.coding == "scaled")
+        return Codes(codes, scales), biases
 
     def arguments(self, packed: PackedCodes, lists: Lists) -> dict[str, Any]:
-        """Arguments of `_core.Codes`: codes of rows of these lists, and the codebooks."""
+        """Return arguments of `_core.Codes`: codes of rows of these lists, and the codebooks."""
         codewords, scales = self._tables
         arguments: dict[str, Any] = {
             "coding": self.coding,
@@ -202,7 +202,7 @@ class Codebooks:
         return arguments
 
     def _unpacked_scales(self, scales: NDArray[Any] | None, lists: Lists) -> dict[str, NDArray[Any]]:
-        """Indices of scales, scales themselves, or one scale per row."""
+        """Return arguments of `_core.Codes` for scales: indices, exact scales, or one factor per row."""
         if scales is None:
             return {}
         if self.model.vector_levels is None:
@@ -217,17 +217,17 @@ class Codebooks:
         """The (B, m, D, k) codewords and (B, m, s) scales of all codebooks, zero-padded to at least 16."""
         models = [quantizer.model_ for quantizer in self.quantizers]
         m, k, size = self.model.readout.shape
-        centers = np.zeros((len(models), m, size, max(k, 16)), np.float32)
-        for book, model in zip(centers, models, strict=True):
+        codewords = np.zeros((len(models), m, size, max(k, 16)), np.float32)
+        for book, model in zip(codewords, models, strict=True):
             book[:, :, :k] = model.readout.transpose(0, 2, 1) * np.float32(model.unit)
         if self.model.scales is None:
-            return centers, None
+            return codewords, None
         width = max(model.scales.shape[1] for model in models if model.scales is not None)
         scales = np.zeros((len(models), m, max(width, 16)), np.float32)
         for book, model in zip(scales, models, strict=True):
             if model.scales is not None:
                 book[:, : model.scales.shape[1]] = model.scales
-        return centers, scales
+        return codewords, scales
 
     @lazy
     def _steps(self) -> tuple[NDArray[np.int8], Float32Array, float]:

@@ -22,7 +22,7 @@ class EncodedRows:
     """Encoded vectors as columns of one row per vector, in any order or in list order."""
 
     lists: NDArray[np.int32]  # (n,)
-    centers: NDArray[Any]  # (n, m) codes, or (n, ceil(m / 2)) with two sections per byte
+    codes: NDArray[Any]  # (n, m), or (n, ceil(m / 2)) with two sections per byte
     scales: NDArray[Any] | None  # of the same shape, or (n, 1)
     bias_bytes: Bytes  # (n,) bias of the scan, rounded
     gains: NDArray[np.float16] | None  # (n,)
@@ -64,7 +64,7 @@ class EncodedRows:
 
 
 class EncodedRowsBuilder:
-    """Collects batches of encoded rows; if their number is known, memory is allocated once."""
+    """A collection of encoded rows, batch by batch; memory is allocated once if their number is known."""
 
     def __init__(self, length: int | None) -> None:
         self._length, self.count = length, 0

@@ -111,10 +111,10 @@ def take_apart(pairs: Bytes, n_sections: int) -> Bytes:
     return values
 
 
-def pack_plain(blocks: Blocks, n_sections: int, centers: Bytes, biases: Bytes) -> Bytes:
+def pack_plain(blocks: Blocks, n_sections: int, codes: Bytes, biases: Bytes) -> Bytes:
     """Return (n_blocks, bytes) of (n, ceil(m / 2)) pairs of codes and (n,) bias bytes, rows in list order."""
-    columns = np.zeros((len(centers), -(-(n_sections + 2) // 4) * 2), np.uint8)
-    columns[:, : centers.shape[1]] = centers
+    columns = np.zeros((len(codes), -(-(n_sections + 2) // 4) * 2), np.uint8)
+    columns[:, : codes.shape[1]] = codes
     last = n_sections // 2
     if n_sections % 2:
         columns[:, last] |= biases << np.uint8(4)
@@ -125,14 +125,14 @@ def pack_plain(blocks: Blocks, n_sections: int, centers: Bytes, biases: Bytes) -
 
 
 def pack_scaled(
-    blocks: Blocks, centers: Bytes, scales: Bytes, biases: Bytes, step_sums: NDArray[np.int64]
+    blocks: Blocks, codes: Bytes, scales: Bytes, biases: Bytes, step_sums: NDArray[np.int64]
 ) -> Bytes:
     """Return (n_blocks, bytes) of pairs of codes, pairs of scales and bias bytes, rows in list order.
 
     `step_sums` are the (n,) sums of the steps of each row's scales.
     """
     # (n_blocks, pairs, 2, 32)
-    pairs = np.stack([_by_column(blocks, part) for part in (centers, scales)], axis=2)
+    pairs = np.stack([_by_column(blocks, part) for part in (codes, scales)], axis=2)
     shifts = step_sums + 4 * (biases.astype(np.int64) % 16 + biases // 16)
     sums = blocks.spread((128 * shifts).astype(np.uint16))[:, SUM_ORDER]
     parts = (
@@ -158,11 +158,11 @@ def unpack(blocks: Blocks, packed: Bytes, n_sections: int, scaled: bool) -> tupl
         biases = packed[:, n_pairs * 2 * BLOCK : (n_pairs * 2 + 1) * BLOCK]
         return both[block, :, 0, lane], both[block, :, 1, lane], biases[block, lane]
     columns = packed.reshape(len(packed), -1, BLOCK)[block, :, lane]
-    centers, bias = np.ascontiguousarray(columns[:, :n_pairs]), columns[:, last].copy()
+    codes, bias = np.ascontiguousarray(columns[:, :n_pairs]), columns[:, last].copy()
     if n_sections % 2:
         bias = bias >> 4 | columns[:, last + 1] << np.uint8(4)
-        centers[:, last] &= 15
-    return centers, None, bias
+        codes[:, last] &= 15
+    return codes, None, bias
 
 
 def scale_steps(scales: Float32Array) -> tuple[NDArray[np.int8], Float32Array, float]:

@@ -17,8 +17,13 @@ class Part:
     """A segment with tombstones."""
 
     segment: Segment
-    count: int  # number of rows that are not removed
-    live: Mask | None = None  # mask of the rows that are not removed; None: all rows
+    count: int  # number of rows without a tombstone
+    not_removed: Mask | None = None  # the rows without a tombstone; None: no row has one
+
+    @property
+    def has_tombstones(self) -> bool:
+        """Whether rows were removed."""
+        return self.not_removed is not None
 
     @classmethod
     def whole(cls, segment: Segment) -> Part:
@@ -28,38 +33,38 @@ class Part:
     def has(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Return which of these rows exist and are not removed; row -1 does not exist."""
         exists = rows >= 0
-        if self.live is not None:
+        if self.not_removed is not None:
             blocks, bits = self.segment.blocks.bits(np.maximum(rows, 0))
-            exists &= (self.live[blocks] & bits) != 0
+            exists &= (self.not_removed[blocks] & bits) != 0
         return exists
 
     def without(self, rows: NDArray[np.intp]) -> Part:
-        """Return the part with some rows removed, each given once."""
+        """Return the part with tombstones for some more rows, each given once."""
         if len(rows) == 0:
             return self
-        live = (self.segment.every_row if self.live is None else self.live).copy()
+        mask = (self.segment.every_row if self.not_removed is None else self.not_removed).copy()
         blocks, bits = self.segment.blocks.bits(rows)
-        np.bitwise_and.at(live, blocks, ~bits)
-        return replace(self, count=self.count - len(rows), live=live)
+        np.bitwise_and.at(mask, blocks, ~bits)
+        return replace(self, count=self.count - len(rows), not_removed=mask)
 
     def rows_left(self) -> NDArray[np.intp]:
         """Return the rows that are not removed, ascending."""
         rows = np.arange(len(self.segment))
-        return rows if self.live is None else rows[self.has(rows)]
+        return rows if self.not_removed is None else rows[self.has(rows)]
 
     def rows_gone(self, later: Part | None) -> NDArray[np.intp]:
         """Return the rows that were removed since, given the later part of the same segment; None: all were."""
         if later is None:
             return self.rows_left()
-        if later.live is self.live or later.live is None:
+        if later.not_removed is self.not_removed or later.not_removed is None:
             return np.empty(0, np.intp)
-        before = self.segment.every_row if self.live is None else self.live
-        return self.segment.blocks.chosen_rows(before & ~later.live)
+        before = self.segment.every_row if self.not_removed is None else self.not_removed
+        return self.segment.blocks.chosen_rows(before & ~later.not_removed)
 
     @property
     def everything(self) -> Allowed:
         """All rows that are not removed."""
-        return Allowed(self.count, self.live, self.count / max(len(self.segment), 1))
+        return Allowed(self.count, self.not_removed, self.count / max(len(self.segment), 1))
 
     @property
     def every_row(self) -> Mask:
@@ -68,7 +73,7 @@ class Part:
 
     def only(self, mask: Mask) -> Allowed:
         """Return the rows of a mask that are not removed."""
-        both = mask if self.live is None else mask & self.live
+        both = mask if self.not_removed is None else mask & self.not_removed
         return Allowed(int(np.unpackbits(both.view(np.uint8)).sum()), both, 0.0)
 
     def both(self, one: Allowed, other: Allowed) -> Allowed:

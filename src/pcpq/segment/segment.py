@@ -18,6 +18,7 @@ from pcpq.quantizers.codes import Codes
 from pcpq.segment.attributes import Attributes
 from pcpq.segment.codebooks import PackedCodes
 from pcpq.segment.encoded_rows import EncodedRows
+from pcpq.segment.guard import Guard
 from pcpq.segment.ids import StringIds
 from pcpq.segment.kept_vectors import read_rows
 from pcpq.segment.list_statistics import ListStatistics
@@ -66,7 +67,7 @@ class Segment:
     names: StringIds | None = None
     attributes: Attributes | None = None
     name: str = field(default_factory=lambda: uuid4().hex)
-    guard: Any = None  # verifies checksums of arrays that were read from a file before they are used
+    guard: Guard | None = None  # None: the arrays were not read from a file
 
     @classmethod
     def of(
@@ -82,10 +83,19 @@ class Segment:
         n_lists = len(trained.partition)
         counts = np.bincount(rows.lists, minlength=n_lists).astype(np.int64)
         blocks = Blocks.of(counts, dense=len(rows) < LEAST_ROWS_PER_BLOCK * n_lists)
-        packed = trained.codebooks.pack(blocks, rows.lists, Codes(rows.centers, rows.scales), rows.bias_bytes)
-        corrections = (rows.gains, rows.biases)
+        packed = trained.codebooks.pack(blocks, rows.lists, Codes(rows.codes, rows.scales), rows.bias_bytes)
         return cls(
-            trained, blocks, packed, spread, *corrections, rows.kept, rows.units, rows.ids, names, attributes
+            trained=trained,
+            blocks=blocks,
+            packed=packed,
+            spread=spread,
+            gains=rows.gains,
+            biases=rows.biases,
+            kept=rows.kept,
+            units=rows.units,
+            ids=rows.ids,
+            names=names,
+            attributes=attributes,
         )
 
     def __len__(self) -> int:
@@ -128,8 +138,17 @@ class Segment:
         self.verify()
         codes, biases = self.trained.codebooks.unpack(self.blocks, self.packed)
         self._check_codes(codes)
-        corrections = (self.gains, self.biases, self.kept, self.units, self.ids)
-        return EncodedRows(self.lists, codes.codes, codes.scales, biases, *corrections)
+        return EncodedRows(
+            lists=self.lists,
+            codes=codes.codes,
+            scales=codes.scales,
+            bias_bytes=biases,
+            gains=self.gains,
+            biases=self.biases,
+            kept=self.kept,
+            units=self.units,
+            ids=self.ids,
+        )
 
     def vectors(self, rows: NDArray[np.intp]) -> Float32Array:
         """Return (n, d) vectors of some rows in working units: kept ones, or decoded if none are kept."""
@@ -209,7 +228,7 @@ class Segment:
         return np.argsort(self.checked_ids).astype(np.int32)
 
     @lazy
-    def searcher(self) -> Any:
+    def searcher(self) -> _core.Searcher:
         """The native searcher over lists, codes and kept vectors."""
         trained = self.trained
         layout = trained.codebooks.model.layout

@@ -89,7 +89,16 @@ class Trained:
         rotated, directions = rotate(residuals, matrix), rotate(rows, matrix)
         books = Codebooks.fit(codebooks, quantizer, rotated, directions, lists, len(partition), threads)
         residual = float(np.einsum("ij,ij->", residuals, residuals, dtype=np.float64)) / len(rows)
-        trained = cls(metric, keep, sample.dimensions, unit, partition, matrix, books, residual)
+        trained = cls(
+            metric=metric,
+            keep=keep,
+            dimensions=sample.dimensions,
+            unit=unit,
+            partition=partition,
+            matrix=matrix,
+            codebooks=books,
+            residual=residual,
+        )
         bias = trained.encode(residuals[:BIAS_ROWS], rows[:BIAS_ROWS], lists[:BIAS_ROWS], threads).bias
         if bias is None:
             return trained
@@ -139,8 +148,17 @@ class Trained:
             biases = shares.astype(np.float32)
         shrunk = self.codebooks.shrink(codes)
         kept, units = keep_rows(rows, self.keep)
-        ids = np.zeros(len(rows), np.int64)
-        encoded = EncodedRows(lists, shrunk.codes, shrunk.scales, rounded_bias, gains, biases, kept, units, ids)
+        encoded = EncodedRows(
+            lists=lists,
+            codes=shrunk.codes,
+            scales=shrunk.scales,
+            bias_bytes=rounded_bias,
+            gains=gains,
+            biases=biases,
+            kept=kept,
+            units=units,
+            ids=np.zeros(len(rows), np.int64),
+        )
         return encoded, spread
 
     def all_rows(

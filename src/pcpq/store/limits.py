@@ -79,7 +79,7 @@ def floats(
 def check_codebook(tensors: Tensors, number: int, book: Quantizer, model: Model) -> None:
     """Raise a FormatError unless the arrays of a codebook have matching shapes."""
     scale = options_of(book).scale
-    k, codes = model.centers.shape[1], model.readout.shape[1]
+    k, codes = model.codewords.shape[1], model.readout.shape[1]
     if codes != (2 * k if scale == "vector" else k) or codes > MOST_CODEWORDS:
         raise FormatError(f"{tensors.path}: codebook {number} has {k} codewords for {codes} codes")
     for levels in (model.scales, model.vector_levels):

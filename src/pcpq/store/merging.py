@@ -28,7 +28,7 @@ def merge(parts: Sequence[Part]) -> Segment | None:
             continue
         rows = segment.rows()
         spread = segment.spread
-        if part.live is not None:
+        if part.has_tombstones:
             rows = rows.taken(left)
             before = np.maximum(np.diff(segment.blocks.rows), 1)
             shares = np.bincount(rows.lists, minlength=len(before)) / before
@@ -47,8 +47,8 @@ def refuse_equal(numbers: Ids, parts: Sequence[Part]) -> None:
     """Raise a FormatError if sorted ids contain an id twice, which is possible in damaged files only."""
     twice = numbers[1:][numbers[1:] == numbers[:-1]]
     if len(twice):
-        segments = [part.segment for part in parts if part.segment.guard is not None]
-        files = [str(segment.guard.path) for segment in segments if (segment.ids == twice[0]).any()]
+        segments = [(part.segment, part.segment.guard) for part in parts]
+        files = [str(guard.path) for segment, guard in segments if guard and (segment.ids == twice[0]).any()]
         raise FormatError(f"{', '.join(files)}: id {twice[0]} occurs twice")
 
 

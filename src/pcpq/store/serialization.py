@@ -48,7 +48,15 @@ from pcpq.util.validation import one_of, whole_number
 Arrays = dict[str, NDArray[Any]]
 ABOUT = "pcpq"  # the only key of the metadata
 PAGE_BYTES = 4096
-MODEL_ARRAYS = ("centers", "readout", "scales", "vector_levels", "whitening", "section_thresholds")
+# Names of the arrays of a codebook in a file, and of the fields of Model.
+MODEL_ARRAYS = {
+    "centers": "codewords",
+    "readout": "readout",
+    "scales": "scales",
+    "vector_levels": "vector_levels",
+    "whitening": "whitening",
+    "section_thresholds": "section_thresholds",
+}
 MODEL_NUMBERS = ("unit", "vector_threshold", "gain", "bias_weight", "anchored")
 TRAINED_NUMBERS = ("metric", "keep", "dimensions", "unit", "residual", "bias_low", "bias_step")
 ROW_COLUMNS = ("gains", "biases", "units", "ids")
@@ -71,8 +79,8 @@ def write_trained(path: Path, trained: Trained) -> FileEntry:
     arrays["books"] = np.array([numbers[id(book)] for book in trained.codebooks.quantizers], np.int32)
     arrays["columns"] = trained.codebooks.model.layout.columns.astype(np.int64)
     for number, book in enumerate(books):
-        for part in MODEL_ARRAYS:
-            if (array := getattr(book.model_, part)) is not None:
+        for part, field in MODEL_ARRAYS.items():
+            if (array := getattr(book.model_, field)) is not None:
                 arrays[f"{number}.{part}"] = array
     layout = trained.codebooks.model.layout
     about = {number: getattr(trained, number) for number in TRAINED_NUMBERS} | {
@@ -141,7 +149,8 @@ def _book(tensors: Tensors, layout: Layout, number: int, settings: Any) -> Quant
             raise FormatError(f"{tensors.path}: {number}.{part} does not go with {type(book).__name__}")
         if array is not None or part in needed:
             arrays[part] = floats(tensors, f"{number}.{part}", shapes[part], -most, most)
-    model = Model(layout, **arrays, **{name: settings[name] for name in MODEL_NUMBERS})  # type: ignore[arg-type]
+    fields = {MODEL_ARRAYS[part]: array for part, array in arrays.items()}
+    model = Model(layout, **fields, **{name: settings[name] for name in MODEL_NUMBERS})  # type: ignore[arg-type]
     check_codebook(tensors, number, book, model)
     return restore_fitted(book, model)
 
@@ -317,7 +326,7 @@ class Checks:
         if (text[inside] >> 6 == 0b10).any():
             raise FormatError(f"{path}: a string id ends within a character")
 
-    def rows(self, rows: NDArray[np.intp]) -> None:
+    def rows(self, rows: NDArray[np.integer[Any]]) -> None:
         """Check some rows and their lists."""
         self.native.check_rows(np.ascontiguousarray(rows, np.int64))
 

@@ -320,7 +320,7 @@ class State:
             logger.exception("%d parts could not be merged", len(parts))
 
     def _merge(self, parts: tuple[Part, ...]) -> None:
-        if not parts or (len(parts) == 1 and parts[0].live is None):
+        if not parts or (len(parts) == 1 and not parts[0].has_tombstones):
             return
         merged = merge(parts)
 
@@ -344,7 +344,7 @@ def reopened(now: Snapshot, written: Snapshot, opened: Snapshot) -> Snapshot:
 
     def newest(part: Part) -> Part:
         old, new = files.get(part.segment.name, (part, part))
-        return new if part.live is old.live else Part(new.segment, part.count, part.live)
+        return new if part.not_removed is old.not_removed else Part(new.segment, part.count, part.not_removed)
 
     recall = opened.recall if now.recall is written.recall else now.recall
     return Snapshot(now.trained, tuple(newest(part) for part in now.parts), recall)

@@ -438,13 +438,13 @@ class Store:
                 path = self._new_file(f"attributes-{name}.arrow", pending)
                 known = write_attributes(path, segment.attributes)
             new.attributes[name] = known
-        if part.live is None:
+        if part.not_removed is None:
             return StoredPart(entry, part.count, None, known)
         stored = self._disk.live.get(name)
-        if stored is None or stored[0] is not part.live:
+        if stored is None or stored[0] is not part.not_removed:
             path = self._new_file(new_name("live"), pending)
-            check = {"check": str(checksum(part.live))}
-            stored = (part.live, write_tensors(path, {"words": part.live}, check))
+            check = {"check": str(checksum(part.not_removed))}
+            stored = (part.not_removed, write_tensors(path, {"words": part.not_removed}, check))
         new.live[name] = stored
         return StoredPart(entry, part.count, stored[1], known)
 
@@ -453,7 +453,11 @@ class Store:
         name = part.segment.name
         entry, attributes = self._disk.segments.get(name), self._disk.attributes.get(name)
         mask, live = self._disk.live.get(name, (None, None))
-        if entry is None or mask is not part.live or (attributes is None) != (part.segment.attributes is None):
+        if (
+            entry is None
+            or mask is not part.not_removed
+            or (attributes is None) != (part.segment.attributes is None)
+        ):
             return None
         return StoredPart(entry, part.count, live, attributes)
 
@@ -508,9 +512,9 @@ class Store:
             return Part(segment, Part(segment, 0, live).only(segment.every_row).count, live)
 
         part: Part = self._once(stored.live, read_live)
-        if part.live is None or part.count != stored.count or part.segment is not segment:
+        if part.not_removed is None or part.count != stored.count or part.segment is not segment:
             raise FormatError(f"{self.directory / stored.live.file}: does not leave {stored.count} rows")
-        disk.live[stored.name] = (part.live, stored.live)
+        disk.live[stored.name] = (part.not_removed, stored.live)
         return part
 
     def _once(self, entry: FileEntry, read: Callable[[FileEntry], Any]) -> Any:

@@ -30,7 +30,7 @@ class Design(NamedTuple):
         size = min(self.section_size, dimensions)
         return QPCPQ(section_size=size) if self.scaled else PQ(section_size=size)
 
-    def bytes_a_vector(self, dimensions: int, n: int) -> float:
+    def bytes_per_vector(self, dimensions: int, n: int) -> float:
         """Return all bytes per vector, including its share of centroids and of empty places in last blocks."""
         sections = -(-dimensions // self.section_size)
         # As described in packing.py: the bias takes two more sections, or one byte and a sum.
@@ -60,7 +60,7 @@ DESIGNS = (
 def design_for(bytes_per_vector: float, dimensions: int, n: int | None) -> tuple[Design, str]:
     """Return the best design that fits, and a sentence that explains it; raise a ValueError if none fits."""
     n = n or MANY
-    sizes = [design.bytes_a_vector(dimensions, n) for design in DESIGNS]
+    sizes = [design.bytes_per_vector(dimensions, n) for design in DESIGNS]
     for design, size in zip(DESIGNS, sizes, strict=True):
         if size <= bytes_per_vector:
             what = f"{design.quantizer(dimensions)!r}, keep={design.keep!r}"

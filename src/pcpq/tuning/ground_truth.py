@@ -145,7 +145,7 @@ class FoundRows(NamedTuple):
 
 
 class ExactAnswers:
-    """Collects the best rows of some queries among all rows, batch by batch."""
+    """The best rows of some queries among all rows, which are compared batch by batch."""
 
     def __init__(self, trained: Trained, queries: TuningQueries) -> None:
         self.trained, self.queries = trained, queries

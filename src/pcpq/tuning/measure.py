@@ -70,7 +70,7 @@ class Candidates:
                 rerank=count,
                 out_ids=ids[some],
                 out_scores=scores[some],
-                allowed=part.live,
+                allowed=part.not_removed,
                 share=part.everything.share,
                 out_scanned=scanned[some],
             )
@@ -226,7 +226,7 @@ def given_answers(snapshot: Snapshot, truth: NDArray[Any]) -> Truth:
 def probing_order(trained: Trained, query_rows: Float32Array) -> Places:
     """Return the (n, L) position of every list in the order in which a query probes them, as in native code."""
     partition, coarse = trained.partition, trained.coarse
-    rows = query_rows - coarse.middle if trained.euclidean else query_rows
+    rows = query_rows - coarse.mean if trained.euclidean else query_rows
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     ranks = coarse.products(rows) + partition.offsets + lengths * partition.spreads
     places = np.empty(ranks.shape, np.intp)

@@ -27,7 +27,7 @@ class Experiment:
 
     base: Float32Array  # (n, d)
     queries: Float32Array  # (n_queries, d)
-    centers: Float32Array  # (L, d)
+    centroids: Float32Array  # (L, d)
     starts: NDArray[np.int64]  # (L + 1,) first rows of lists
     top: NDArray[np.intp]  # (n_queries,) row of the largest inner product; of equal ones, the first
     top_products: Float32Array  # (n_queries,)
@@ -36,7 +36,7 @@ class Experiment:
     @property
     def n_lists(self) -> int:
         """Number of lists."""
-        return len(self.centers)
+        return len(self.centroids)
 
     @property
     def top_lists(self) -> NDArray[np.intp]:
@@ -49,7 +49,7 @@ class Experiment:
 
     def residuals(self, number: int) -> Float32Array:
         """Return the residuals of a list, its rows minus its centroid."""
-        residuals: Float32Array = self.base[self.rows(number)] - self.centers[number]
+        residuals: Float32Array = self.base[self.rows(number)] - self.centroids[number]
         return residuals
 
     def parts(self, number: int) -> tuple[Float32Array, Float32Array]:
@@ -58,22 +58,22 @@ class Experiment:
 
     def all_residuals(self) -> Float32Array:
         """Return the (n, d) residuals of all rows."""
-        return self.base - np.repeat(self.centers, np.diff(self.starts), axis=0)
+        return self.base - np.repeat(self.centroids, np.diff(self.starts), axis=0)
 
-    def turned(self, matrix: Float32Array) -> Experiment:
+    def rotated(self, matrix: Float32Array) -> Experiment:
         """Return this experiment with vectors, queries and centroids rotated."""
         return replace(
-            self, base=self.base @ matrix, queries=self.queries @ matrix, centers=self.centers @ matrix
+            self, base=self.base @ matrix, queries=self.queries @ matrix, centroids=self.centroids @ matrix
         )
 
 
 def prepare(base: Float32Array, queries: Float32Array, n_lists: int, *, seed: int, threads: int) -> Experiment:
     """Cluster all rows with k-means++ and Lloyd's algorithm, and compute the ground truth."""
-    centers, assigned = initial_clusters(base, n_lists, seed=seed, threads=threads)
+    centroids, assigned = initial_clusters(base, n_lists, seed=seed, threads=threads)
     order, starts = rows_by_list(assigned, n_lists)
     base = base[order]
     top, products = true_answers(base, queries, threads)
-    return Experiment(base, queries, centers, starts, top, products, threads)
+    return Experiment(base, queries, centroids, starts, top, products, threads)
 
 
 def initial_clusters(
@@ -82,15 +82,15 @@ def initial_clusters(
     """Return (L, d) centroids and the nearest centroid of every row."""
     generator = np.random.default_rng(seed)
     sample = base[np.sort(generator.permutation(len(base))[:SEEDING_ROWS])]
-    centers = choose_seeds(sample, n_lists, "k-means++", generator)
-    assigned, distances = nearest_centroids(base, centers, threads)
+    centroids = choose_seeds(sample, n_lists, "k-means++", generator)
+    assigned, distances = nearest_centroids(base, centroids, threads)
     for _ in range(ROUNDS):
         before = float(distances.sum(dtype=np.float64))
-        centers = mean_centroids(base, assigned, distances, centers, threads)
-        assigned, distances = nearest_centroids(base, centers, threads)
+        centroids = mean_centroids(base, assigned, distances, centroids, threads)
+        assigned, distances = nearest_centroids(base, centroids, threads)
         if not float(distances.sum(dtype=np.float64)) < (1 - TOLERANCE) * before:
             break
-    return centers, assigned
+    return centroids, assigned
 
 
 def true_answers(

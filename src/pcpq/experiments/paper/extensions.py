@@ -1,4 +1,4 @@
-"""Experiments beyond the paper: equal bits, the effect of each addition, and joint center and scale."""
+"""Experiments beyond the paper: equal bits, the effect of each addition, and joint codeword and scale."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pcpq.quantizers import APCPQ, APQ, PCPQ, PQ, QAPCPQ, QPCPQ, Quantizer
 CODEBOOKS = ("per_list", "shared")
 CODES_ALONE: dict[str, Any] = {"gain": False, "bias": False}
 # A list with fewer rows per codeword would overfit its codebook.
-ROWS_A_CENTER = 2
+ROWS_PER_CODEWORD = 2
 
 
 @dataclass(frozen=True)
@@ -56,26 +56,26 @@ def six_methods(setting: Setting) -> Iterator[Entry]:
         yield Entry({"method": kind.__name__}, quantizer, "per_list")
 
 
-def equal_bits(setting: Setting, rows_a_list: float) -> Iterator[Entry]:
+def equal_bits(setting: Setting, rows_per_list: float) -> Iterator[Entry]:
     """Yield codes with scales, and codes without scales of equal size: more codewords or more sections."""
-    bits, center_bits = setting.scaled_bits, (setting.n_centers - 1).bit_length()
-    more_sections = round(bits / center_bits)
+    bits, codeword_bits = setting.scaled_bits, (setting.n_centers - 1).bit_length()
+    more_sections = round(bits / codeword_bits)
     many = setting.n_centers * setting.n_scales
     for codebooks in CODEBOOKS:
         for scaled, plain in ((QPCPQ, PQ), (QAPCPQ, APQ)):
-            label = f"{setting.n_centers} centers, {setting.n_scales} scales, {setting.n_sections} sections"
+            label = f"{setting.n_centers} codewords, {setting.n_scales} scales, {setting.n_sections} sections"
             yield Entry(
                 {"method": scaled.__name__, "label": label},
                 scaled(paper=True, **setting.parameters(scaled)),
                 codebooks,
             )
             choices = [(setting.n_sections, setting.n_centers), (more_sections, setting.n_centers)]
-            if codebooks == "shared" or rows_a_list >= ROWS_A_CENTER * many:
+            if codebooks == "shared" or rows_per_list >= ROWS_PER_CODEWORD * many:
                 choices.append((setting.n_sections, many))
-            for sections, centers in choices:
+            for sections, codewords in choices:
                 yield Entry(
-                    {"method": plain.__name__, "label": f"{centers:,} centers, {sections} sections"},
-                    plain(paper=True, n_sections=sections, n_centers=centers),
+                    {"method": plain.__name__, "label": f"{codewords:,} codewords, {sections} sections"},
+                    plain(paper=True, n_sections=sections, n_centers=codewords),
                     codebooks,
                 )
 
@@ -118,7 +118,7 @@ def ablation(setting: Setting) -> Iterator[Entry]:
 
 
 def joint(setting: Setting) -> Iterator[Entry]:
-    """Yield anisotropic methods with codeword and scale solved jointly or in turns, and several thresholds."""
+    """Yield anisotropic methods, codeword and scale solved jointly or alternately, and several thresholds."""
     for exact in (PCPQ, QPCPQ):
         yield Entry(
             {"label": f"{exact.__name__}, the paper"},
@@ -130,7 +130,7 @@ def joint(setting: Setting) -> Iterator[Entry]:
             for together in (False, True):
                 how = "together" if together else "one step each"
                 options = {**CODES_ALONE, "encoding": "section", "assignment": assignment, "refine": together}
-                label = f"{kind.__name__}, assigned by {assignment}, center and scale {how}"
+                label = f"{kind.__name__}, assigned by {assignment}, codeword and scale {how}"
                 yield Entry({"label": label}, kind(**setting.parameters(kind), **options), "per_list")
     for threshold in (0.0, 0.1, 0.3, 0.5):
         options = {**CODES_ALONE, "encoding": "section", "threshold": threshold}
@@ -146,3 +146,8 @@ def joint(setting: Setting) -> Iterator[Entry]:
     for kind in (APCPQ, QAPCPQ):
         quantizer = kind(**setting.parameters(kind), **CODES_ALONE)
         yield Entry({"label": f"{kind.__name__}, whole-vector encoding"}, quantizer, "per_list")
+
+
+def present_label(label: str) -> str:
+    """Return a label in present words; results measured earlier call codewords centers."""
+    return label.replace("center", "codeword")

@@ -17,6 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
+from pcpq.experiments.paper.extensions import present_label
 from pcpq.experiments.paper.illustrations import (
     BLACK,
     BLUE,
@@ -267,7 +268,7 @@ def draw_bits(result: Result) -> Figure:
     for axes, kind in zip(panels, kinds, strict=True):
         for entry in (entry for entry in entries if entry["codebooks"] == kind):
             _draw_code(axes, entry, recall(entry, result, 1), shapes[code_shape(entry)])
-        axes.set(title=CODEBOOKS[kind], xlabel="bits a vector")
+        axes.set(title=CODEBOOKS[kind], xlabel="bits per vector")
         count_axis(axes, bit_ticks(entries))
         axes.grid(True)
     panels[0].set_ylabel("Recall1@1")
@@ -284,7 +285,7 @@ def draw_bits(result: Result) -> Figure:
 
 def code_shape(entry: Result) -> str:
     """Return the settings of a code without the name of its method."""
-    return str(entry["label"]).removeprefix(f"{entry['method']}, ")
+    return present_label(entry["label"]).removeprefix(f"{entry['method']}, ")
 
 
 def _draw_code(axes: Axes, entry: Result, height: float, marker: str) -> None:

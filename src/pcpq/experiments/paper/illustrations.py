@@ -84,7 +84,7 @@ class Clustering:
     title: str
     projective: bool
     points: Float32Array  # (n, 2)
-    centers: Float32Array  # (2, 2)
+    codewords: Float32Array  # (2, 2)
     assigned: NDArray[np.integer[Any]]  # (n,)
     approximations: Float32Array  # (n, 2)
 
@@ -155,11 +155,11 @@ def _draw_panel(axes: Axes, panel: Clustering) -> None:
     axes.spines[:].set_visible(False)
     axes.plot(0, 0, "+", color=BLACK, markersize=8)
     axes.annotate("origin", (0, 0), (4, -4), textcoords="offset points", va="top", fontsize=8.5)
-    for center, colour, marker in zip((0, 1), (BLUE, VERMILLION), "os", strict=True):
-        mine = panel.assigned == center
+    for code, colour, marker in zip((0, 1), (BLUE, VERMILLION), "os", strict=True):
+        mine = panel.assigned == code
         points, ends = panel.points[mine], panel.approximations[mine]
         if panel.projective:
-            axes.axline((0, 0), tuple(panel.centers[center]), color=colour, linewidth=1, zorder=1)
+            axes.axline((0, 0), tuple(panel.codewords[code]), color=colour, linewidth=1, zorder=1)
         lines = np.stack([points, ends], axis=1).transpose(2, 1, 0)
         axes.plot(*lines, color=colour, linewidth=0.8, alpha=0.6)
         axes.plot(*points.T, marker, color=colour, markersize=4.5)
@@ -179,43 +179,43 @@ def _cross_size(panel: Clustering) -> int:
 # The best scaling of a codeword for one point.
 
 POINT = (1.0, 0.0)
-CENTER = (sqrt(0.5), sqrt(0.5))
+CODEWORD = (sqrt(0.5), sqrt(0.5))
 SCALING_DIMENSIONS = 4
 RELATIVE_THRESHOLDS = (0.0, 0.2, 0.5, 0.8, 1.0)
 
 
-def best_scaling(ratio: Float64Array, point: Float64Array, center: Float64Array) -> Float64Array:
+def best_scaling(ratio: Float64Array, point: Float64Array, codeword: Float64Array) -> Float64Array:
     """Return the alpha of least loss for orthogonal / parallel weights `ratio`, a fact of the paper.
 
     A ratio of 1 is the projection; 0, where only the query q = x counts, gives <alpha c, x> = |x|^2.
     """
-    product = float(point @ center)
+    product = float(point @ codeword)
     along = product**2 / float(point @ point)
-    return product / ((1.0 - ratio) * along + ratio * float(center @ center))
+    return product / ((1.0 - ratio) * along + ratio * float(codeword @ codeword))
 
 
 def scaling_curve(
-    relative_thresholds: Float64Array, point: Float64Array, center: Float64Array, dimensions: int
+    relative_thresholds: Float64Array, point: Float64Array, codeword: Float64Array, dimensions: int
 ) -> Float64Array:
     """Return the best alpha for thresholds t in units of |x|; for 1, its limit."""
     ratio = anisotropic_weights(relative_thresholds, dimensions)[1]
-    return best_scaling(np.where(relative_thresholds < 1.0, ratio, 0.0), point, center)
+    return best_scaling(np.where(relative_thresholds < 1.0, ratio, 0.0), point, codeword)
 
 
 def draw_scaling() -> Figure:
     """Draw a point and its approximations on a line (left), and alpha by threshold (right)."""
     figure = Figure((WIDTH, 3.5))
     left, right = figure.subplots(1, 2)
-    point, center = np.array(POINT), np.array(CENTER)
-    _draw_directions(left, point, center)
+    point, codeword = np.array(POINT), np.array(CODEWORD)
+    _draw_directions(left, point, codeword)
     steps = np.linspace(0.0, 1.0, 201)
-    curve = scaling_curve(steps, point, center, SCALING_DIMENSIONS)
+    curve = scaling_curve(steps, point, codeword, SCALING_DIMENSIONS)
     right.plot(steps, curve, color=BLACK, linewidth=1, zorder=1)
-    alphas = scaling_curve(np.array(RELATIVE_THRESHOLDS), point, center, SCALING_DIMENSIONS)
+    alphas = scaling_curve(np.array(RELATIVE_THRESHOLDS), point, codeword, SCALING_DIMENSIONS)
     labels = [f"t = {threshold} |x|" for threshold in RELATIVE_THRESHOLDS]
     labels[0], labels[-1] = "all queries: projection", r"only q = x: ⟨$\alpha$c, x⟩ = |x|²"
     for i, (colour, marker) in enumerate(zip((BLUE, SKY, GREEN, ORANGE, VERMILLION), "osD^v", strict=True)):
-        end = alphas[i] * center
+        end = alphas[i] * codeword
         left.plot(*np.stack([point, end], axis=1), color=colour, linewidth=1)
         left.plot(*end, marker, color=colour, zorder=3)
         dot = right.plot(RELATIVE_THRESHOLDS[i], alphas[i], marker, color=colour, label=labels[i])[0]
@@ -227,12 +227,12 @@ def draw_scaling() -> Figure:
     return figure
 
 
-def _draw_directions(axes: Axes, point: Float64Array, center: Float64Array) -> None:
+def _draw_directions(axes: Axes, point: Float64Array, codeword: Float64Array) -> None:
     """Draw the point and the line of the codeword."""
     axes.set_aspect("equal")
     axes.set(xlim=(-0.05, 1.25), ylim=(-0.1, 1.25), title=r"x and its approximations $\alpha$c")
     axes.set_axis_off()
-    for end, name, offset in ((point, "x", (5, -3)), (1.65 * center, "c", (5, 0))):
+    for end, name, offset in ((point, "x", (5, -3)), (1.65 * codeword, "c", (5, 0))):
         axes.annotate("", tuple(end), (0, 0), arrowprops={"arrowstyle": "->", "color": BLACK, "shrinkA": 0})
         axes.annotate(name, tuple(end), offset, textcoords="offset points", style="italic")
 

@@ -105,9 +105,9 @@ def filled_lists(experiment: Experiment) -> list[int]:
 
 def estimate(experiment: Experiment, coded: Coded, position: int, number: int, query_rows: Any) -> Float32Array:
     """Return (queries, rows of a list) inner products, estimated with lookup tables."""
-    center = experiment.centers[number][None]
+    centroid = experiment.centroids[number][None]
     return coded.quantizers[position].scores(
-        experiment.queries[query_rows], coded.codes[position], anchors=center
+        experiment.queries[query_rows], coded.codes[position], anchors=centroid
     )
 
 

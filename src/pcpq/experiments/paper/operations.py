@@ -24,17 +24,17 @@ def table(setting: Setting, vectors: Float32Array, queries: Float32Array) -> Ite
     """Yield the rows of Table 1 for two numbers of vectors."""
     d, m, k, s = vectors.shape[1], setting.n_sections, setting.n_centers, setting.n_scales
     kinds: list[tuple[str, Quantizer, str, int, int]] = [
-        (f"clustering, {k} centers", PQ(n_sections=1, n_centers=k, paper=True), f"{k}", k * d, 1),
-        (f"PQ, {k} centers", PQ(n_sections=m, n_centers=k, paper=True), f"{k}^{m}", k * d, 2 * m),
+        (f"clustering, {k} codewords", PQ(n_sections=1, n_centers=k, paper=True), f"{k}", k * d, 1),
+        (f"PQ, {k} codewords", PQ(n_sections=m, n_centers=k, paper=True), f"{k}^{m}", k * d, 2 * m),
         (
-            f"PQ, {k * s:,} centers",
+            f"PQ, {k * s:,} codewords",
             PQ(n_sections=m, n_centers=k * s, paper=True),
             f"{k * s}^{m}",
             s * k * d,
             2 * m,
         ),
         (
-            f"Q-PCPQ, {k} centers, {s} scales",
+            f"Q-PCPQ, {k} codewords, {s} scales",
             QPCPQ(n_sections=m, n_centers=k, n_scales=s, paper=True),
             f"{k * s}^{m}",
             k * d + s * k * m,

@@ -34,7 +34,7 @@ class Ranks:
     def of(cls, experiment: Experiment, ahead: NDArray[np.int32]) -> Ranks:
         """Return the ranks from (n_queries, L) counts of rows that are ranked before the true nearest row."""
         numbers = np.arange(len(ahead))
-        order = np.argsort(-(experiment.queries @ experiment.centers.T), axis=1, kind="stable")
+        order = np.argsort(-(experiment.queries @ experiment.centroids.T), axis=1, kind="stable")
         places = np.empty_like(order)
         np.put_along_axis(places, order, np.arange(experiment.n_lists)[None], axis=1)
         by_probes = np.cumsum(np.take_along_axis(ahead, order, axis=1), axis=1, dtype=np.int64)

@@ -26,7 +26,7 @@ from pcpq.util.durable_files import write_whole
 from pcpq.util.progress import Progress, progress_bar
 from pcpq.util.threads import available_threads, one_blas_thread
 
-ROWS_A_LIST = 1000
+ROWS_PER_LIST = 1000
 SECTION_SIZE = 4
 N_SCALES = 8
 THRESHOLD = 0.2
@@ -60,7 +60,7 @@ class Run:
     def go(self) -> dict[str, Any]:
         """Run the chosen parts and return the result."""
         n, d = self.vectors.base.shape
-        n_lists = max(1, round(n / ROWS_A_LIST))
+        n_lists = max(1, round(n / ROWS_PER_LIST))
         tables = self.tables(n / n_lists)
         threads = available_threads(self.threads)
         distinct = {entry.key: entry for table in tables.values() for entry in table}
@@ -94,12 +94,12 @@ class Run:
                 )
         return {**found, "seconds": self.seconds}
 
-    def tables(self, rows_a_list: float) -> dict[str, list[Entry]]:
+    def tables(self, rows_per_list: float) -> dict[str, list[Entry]]:
         """Return the entries of the chosen tables; the six methods are always included."""
         setting = self.setting
         tables = {
             "six": list(extensions.six_methods(setting)),
-            "equal-bits": list(extensions.equal_bits(setting, rows_a_list)),
+            "equal-bits": list(extensions.equal_bits(setting, rows_per_list)),
             "ablation": list(extensions.ablation(setting)),
             "joint": list(extensions.joint(setting)),
         }
@@ -194,7 +194,7 @@ class Run:
             learner = type(entry.quantizer)(**entry.quantizer.get_params() | {"gain": False, "bias": False})
             matrix = fit_rotation(entry.rotation, experiment.all_residuals()[some], learner, generator)
             assert matrix is not None
-            experiment = experiment.turned(matrix)
+            experiment = experiment.rotated(matrix)
         quantizer = entry.quantizer.set_params(seed=self.seed)
         return measure(
             experiment,

@@ -13,11 +13,11 @@ def summary(result: Mapping[str, Any]) -> str:
     data, settings, probes = result["data"], result["settings"], result["probes"]
     head = (
         f"{data['name']}: {data['n']:,} x {data['d']}, {data['queries']:,} queries, {settings['lists']} lists, "
-        f"{settings['sections']} sections, {settings['centers']} centers, {settings['scales']} scales"
+        f"{settings['sections']} sections, {settings['centers']} codewords, {settings['scales']} scales"
     )
     lines = [head, *([data["note"]] if data["note"] else []), ""]
     lines += table(
-        ("method", "error", "paper", "lost", "bits", "build, s", "query, us"),
+        ("method", "error", "paper", "lost", "bits", "build, s", "µs per query"),
         [
             (
                 method["paper_name"],
@@ -32,8 +32,8 @@ def summary(result: Mapping[str, Any]) -> str:
         ],
     )
     ceiling = f"{probes['chosen']} of {settings['lists']}"
-    for protocol, words in PROTOCOLS.items():
-        lines += ["", words if protocol == "all" else f"{words} ({ceiling})"]
+    for protocol, title in PROTOCOLS.items():
+        lines += ["", title if protocol == "all" else f"{title} ({ceiling})"]
         lines += table(
             ("method", "Recall1@1", "paper", "Recall1@10", "paper"),
             [

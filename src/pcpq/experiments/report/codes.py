@@ -19,11 +19,11 @@ from pcpq.experiments.report.model import (
     Source,
     Table,
     View,
+    as_text,
     data_line,
     figure,
     labels,
     source,
-    words,
 )
 from pcpq.experiments.report.parts import Part, optional_number, optional_share, optional_text
 
@@ -134,7 +134,7 @@ def all_series(codes: list[Code]) -> list[Series]:
 def point(one: Code, own: list[Code], all_codes: list[Code]) -> Point:
     """Return the point of a code in the chart."""
     tip = [("code", one.method), ("recall 10@10", figure(one.recall, SHARE))]
-    tip += [("bytes per vector", figure(one.size, ONE_DIGIT)), ("lists", words(one.part.maybe("lists")))]
+    tip += [("bytes per vector", figure(one.size, ONE_DIGIT)), ("lists", as_text(one.part.maybe("lists")))]
     filled = not any(other.beats(one) for other in all_codes)
     return Point(one.size, one.recall, tip, filled, joined=not any(other.beats(one) for other in own))
 
@@ -145,7 +145,7 @@ def code_row(one: Code) -> list[Cell]:
         one.family,
         one.method,
         optional_text(one.part, "lists"),
-        words(one.part.maybe("query_sample")),
+        as_text(one.part.maybe("query_sample")),
         one.size,
         one.recall,
         *(optional_share(one.part, name) for name in WIDER),

@@ -1,9 +1,10 @@
-"""Panels of results beyond the paper: equal bits, ablation, operations, joint center and scale."""
+"""Panels of results beyond the paper: equal bits, ablation, operations, joint codeword and scale."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from pcpq.experiments.paper.extensions import present_label
 from pcpq.experiments.report.measures import ERRORS, SIZES, TIMES, PaperFile, method_name, recall_at, total_bits
 from pcpq.experiments.report.model import (
     COUNT,
@@ -20,8 +21,8 @@ from pcpq.experiments.report.model import (
     Series,
     Table,
     View,
+    as_text,
     figure,
-    words,
 )
 from pcpq.experiments.report.parts import Part, optional_number, optional_rows, optional_text
 
@@ -37,7 +38,7 @@ RECALL_COLUMNS = (
 OPERATIONS = (
     Column("method"),
     Column("vectors", COUNT),
-    Column("distinct centers"),
+    Column("distinct codewords"),
     Column("operations, formula", COUNT),
     Column("operations, counted", COUNT),
     Column("query, µs", SIGNIFICANT),
@@ -51,7 +52,7 @@ def extension_panels(files: list[PaperFile]) -> list[Panel]:
     wanted = (
         (
             "Equal bits",
-            "Codes with scales beside codes without scales of equal size: more centers, or more sections. "
+            "Codes with scales beside codes without scales of equal size: more codewords, or more sections. "
             "The bits of codebooks are divided by the number of vectors.",
             equal_bits_view,
         ),
@@ -67,8 +68,8 @@ def extension_panels(files: list[PaperFile]) -> list[Panel]:
             operations_view,
         ),
         (
-            "Center and scale together",
-            "The paper's authors suspect that their anisotropic methods would gain if center and scale were "
+            "Codeword and scale together",
+            "The paper's authors suspect that their anisotropic methods would gain if codeword and scale were "
             "solved for together. These runs do so, with two rules of assignment and several thresholds.",
             joint_view,
         ),
@@ -132,18 +133,23 @@ def codebooks(row: Part) -> str:
     return NONE if found is None else CODEBOOKS.get(found, found)
 
 
+def label_of(row: Part) -> str:
+    """Return the label of a row."""
+    return present_label(row.part("label").text())
+
+
 def equal_bits_view(file: PaperFile) -> View | None:
     """Return the view of codes of equal size; None if the file has none."""
     rows = optional_rows(file.root, "equal_bits")
     if not rows:
         return None
-    named = [(method_name(row), row.part("label").text(), row) for row in rows]
+    named = [(method_name(row), label_of(row), row) for row in rows]
     table = measured_table(
         file,
         "Equal bits",
         rows,
         ("method", "settings", "codebooks"),
-        lambda row: [method_name(row), row.part("label").text(), codebooks(row)],
+        lambda row: [method_name(row), label_of(row), codebooks(row)],
     )
     return view_of(file, bits_charts(file, named, line=False), [table])
 
@@ -165,11 +171,11 @@ def ablation_view(file: PaperFile) -> View | None:
 
 
 def joint_view(file: PaperFile) -> View | None:
-    """Return the view of center and scale solved in turns and jointly; None if the file has none."""
+    """Return the view of codeword and scale solved alternately and jointly; None if the file has none."""
     rows = optional_rows(file.root, "joint")
     if not rows:
         return None
-    table = measured_table(file, "Center and scale", rows, ("method",), lambda row: [row.part("label").text()])
+    table = measured_table(file, "Codeword and scale", rows, ("method",), lambda row: [label_of(row)])
     return view_of(file, [], [table, *single_table(file)])
 
 
@@ -178,7 +184,7 @@ def single_table(file: PaperFile) -> list[Table]:
     part = file.root.maybe("single_clusters")
     if part is None:
         return []
-    rows: list[list[Cell]] = [[name.replace("_", " "), words(value)] for name, value in part.fields().items()]
+    rows: list[list[Cell]] = [[name.replace("_", " "), as_text(value)] for name, value in part.fields().items()]
     return [Table("Single clusters", (Column("what"), Column("value")), rows)]
 
 
@@ -190,7 +196,7 @@ def operations_view(file: PaperFile) -> View | None:
     names = ("formula", "counted", "microseconds", "index_bits", "index_bits_formula")
     cells: list[list[Cell]] = [
         [
-            row.part("label").text(),
+            label_of(row),
             optional_number(row, "vectors"),
             optional_text(row, "centers"),
             *(optional_number(row, name) for name in names),

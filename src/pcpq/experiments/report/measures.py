@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pcpq.experiments.paper import protocols
+from pcpq.experiments.paper.extensions import present_label
 from pcpq.experiments.report.model import (
     COUNT,
     SHARE,
@@ -14,11 +15,11 @@ from pcpq.experiments.report.model import (
     Point,
     Series,
     Source,
+    as_text,
     data_line,
     figure,
     labels,
     source,
-    words,
 )
 from pcpq.experiments.report.parts import Part, optional_number
 
@@ -60,10 +61,13 @@ class PaperFile:
         lines = [data_line(data) + ".", "" if note is None else note.text()]
         settings = self.root.part("settings").fields()
         lines.append(
-            ", ".join(f"{name.replace('_', ' ')} {words(value)}" for name, value in settings.items()) + "."
+            ", ".join(
+                f"{present_label(name).replace('_', ' ')} {as_text(value)}" for name, value in settings.items()
+            )
+            + "."
         )
         seconds = self.root.maybe("seconds")
-        lines.append("" if seconds is None else f"Run time in seconds: {words(seconds)}.")
+        lines.append("" if seconds is None else f"Run time in seconds: {as_text(seconds)}.")
         return [line for line in lines if line]
 
     def sources(self) -> list[Source]:

@@ -131,7 +131,7 @@ def figure(value: float | None, form: str) -> str:
     return format(value, ".3g") if digits > 6 else format(value, f",.{digits}f")
 
 
-def words(part: Part | None) -> str:
+def as_text(part: Part | None) -> str:
     """Return any JSON value as text; an object becomes "name value, name value"."""
     if part is None:
         return NONE
@@ -148,7 +148,7 @@ def words(part: Part | None) -> str:
 
 def inner(part: Part) -> str:
     """Return a nested value as text, in parentheses if it is an object or an array."""
-    return f"({words(part)})" if isinstance(part.value, dict | list) else words(part)
+    return f"({as_text(part)})" if isinstance(part.value, dict | list) else as_text(part)
 
 
 def source(part: Part, environment: str, threads: float | None) -> list[Source]:
@@ -161,7 +161,7 @@ def source(part: Part, environment: str, threads: float | None) -> list[Source]:
         facts.append(f"{threads:.0f} thread" + ("" if threads == 1 else "s"))
     if where is not None:
         shown = {"command", "date", "cpu", "simd", "cpus"}
-        facts += [f"{name} {words(value)}" for name, value in where.fields().items() if name not in shown]
+        facts += [f"{name} {as_text(value)}" for name, value in where.fields().items() if name not in shown]
         facts += [text for text in (field_text(where, "date"),) if text]
     command = "" if where is None else field_text(where, "command")
     return [Source(part.file, command, ", ".join(facts))]
@@ -170,7 +170,7 @@ def source(part: Part, environment: str, threads: float | None) -> list[Source]:
 def field_text(part: Part, name: str) -> str:
     """Return a field as text; "" if it is missing."""
     found = part.maybe(name)
-    return "" if found is None else words(found)
+    return "" if found is None else as_text(found)
 
 
 def data_line(data: Part) -> str:
@@ -180,7 +180,7 @@ def data_line(data: Part) -> str:
     if n is not None and d is not None:
         parts.append(f"{n.positive():,.0f} vectors of {d.positive():,.0f} dimensions")
     rest = (item for item in data.fields().items() if item[0] not in {"name", "n", "d", "note"})
-    parts += [f"{name.replace('_', ' ')} {words(value)}" for name, value in rest if value.value is not None]
+    parts += [f"{name.replace('_', ' ')} {as_text(value)}" for name, value in rest if value.value is not None]
     return ", ".join(parts)
 
 

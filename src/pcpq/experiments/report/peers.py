@@ -20,11 +20,11 @@ from pcpq.experiments.report.model import (
     Series,
     Table,
     View,
+    as_text,
     data_line,
     figure,
     labels,
     source,
-    words,
 )
 from pcpq.experiments.report.parts import Part, optional_number, optional_rows
 
@@ -124,7 +124,7 @@ def results(run: Part) -> list[Result]:
             target,
             row.part("recall").share(),
             row.part("qps").positive(),
-            row.part("bytes_a_vector").positive(),
+            row.part("bytes_per_vector").positive(),
             row,
         )
         for name, row in run.part("contestants").fields().items()
@@ -173,7 +173,7 @@ def point(one: Result, found: list[Result], x: str, y: str) -> Point:
         ("queries per second", figure(one.speed, COUNT)),
         ("bytes per vector", figure(one.size, ONE_DIGIT)),
         ("settings", settings(one.part)),
-        ("kind", words(one.part.maybe("kind"))),
+        ("kind", as_text(one.part.maybe("kind"))),
     ]
     return Point(getattr(one, x), getattr(one, y), tip, filled=on_frontier(one, found))
 
@@ -187,13 +187,13 @@ def settings(row: Part) -> str:
     """Return the search settings of a method as text."""
     named = (("lists", "lists"), ("width", "width"), ("rerank", "reranked"))
     given = ((label, row.maybe(name)) for name, label in named)
-    return ", ".join(f"{label} {words(part)}" for label, part in given if part is not None) or NONE
+    return ", ".join(f"{label} {as_text(part)}" for label, part in given if part is not None) or NONE
 
 
 def measured_row(one: Result, found: list[Result]) -> list[Cell]:
     """Return a row of the table of results."""
     counts = [optional_number(one.part, name) for name in ("code_bytes", "lists", "width", "rerank")]
-    kind = words(one.part.maybe("kind"))
+    kind = as_text(one.part.maybe("kind"))
     frontier = "yes" if on_frontier(one, found) else "no"
     seconds = optional_number(one.part, "build_seconds")
     return [one.name, one.target, one.recall, one.speed, one.size, frontier, *counts, seconds, kind]
@@ -219,6 +219,6 @@ def absent_table(file: Part) -> Table:
     """Return the table of methods that did not reach a recall or were not measured."""
     absent = file.maybe("absent")
     rows: list[list[Cell]] = (
-        [] if absent is None else [[readable_name(name), words(why)] for name, why in absent.fields().items()]
+        [] if absent is None else [[readable_name(name), as_text(why)] for name, why in absent.fields().items()]
     )
     return Table("Left out", (Column("method"), Column("why")), rows)

@@ -169,7 +169,7 @@ def write_lists(frame: Frame, trained: Trained, entries: Sequence[FileEntry], li
     rows, _ = builder.finish()
     rows.sort_by_list()
     blocks = Blocks.of(counts, dense=frame.dense)
-    codes = Codes(rows.centers, rows.scales)
+    codes = Codes(rows.codes, rows.scales)
     packed = trained.codebooks.pack(blocks, rows.lists, codes, rows.bias_bytes)
     columns = {name: getattr(rows, name) for name in ("gains", "biases", "kept", "units", "ids")}
     segment = Segment(trained, blocks, packed, nothing, **columns)

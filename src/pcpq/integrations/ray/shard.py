@@ -171,7 +171,7 @@ class Shard:
                     )
                     found_rows = rows >= 0
                     if part.segment.guard is not None:
-                        part.segment.guard.check_reranked(rows[found_rows])
+                        part.segment.guard.rows(rows[found_rows])
                     found.append((scores, np.where(found_rows, part.ids[np.maximum(rows, 0)], -1)))
         return cut(best_of(found, len(queries), k), request.pieces)
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pcpq import _core
 from pcpq.integrations.ray.candidates import NOTHING, Candidates, candidates_of
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.search.snapshot import Snapshot
+from pcpq.segment.guard import Guard
 from pcpq.segment.list_statistics import ListStatistics
 from pcpq.segment.packing import BLOCK, Blocks
 from pcpq.segment.part import Part, rows_in
@@ -66,11 +69,21 @@ class WholeSpread:
 class SliceChecks:
     """Checksums of a slice: those of its lists, and of the pages of kept vectors that it reranks with."""
 
-    def __init__(self, native: Any, whole: Any, first: int, count: int) -> None:
+    def __init__(self, native: _core.Guard, whole: Guard, first: int, count: int) -> None:
         self.native, self._whole, self._first = native, whole, first
         self._seen = np.zeros(count, bool)
 
-    def check_reranked(self, rows: Ids) -> None:
+    @property
+    def path(self) -> Path:
+        """The file of the whole segment."""
+        return self._whole.path
+
+    @property
+    def list_checks(self) -> NDArray[np.uint32]:
+        """The (L,) checksums of the lists of the whole segment."""
+        return self._whole.list_checks
+
+    def rows(self, rows: NDArray[np.integer[Any]]) -> None:
         """Check the kept vectors of reranked rows of the slice, each row once."""
         new = rows[~self._seen[rows]]
         if len(new):
@@ -140,10 +153,10 @@ class SlicedPart:
             guard = SliceChecks(native, whole.guard, first, last - first)
         # Searches return row numbers in place of ids, because the lower row of equal candidates comes first.
         self.segment: Segment = replace(own, ids=np.arange(last - first), guard=guard)
-        self.live = self.segment.every_row
-        if part.live is not None:
-            self.live = self.live & part.live[some_blocks]
-        self.all_live = part.live is None
+        self.not_removed = self.segment.every_row
+        if part.not_removed is not None:
+            self.not_removed = self.not_removed & part.not_removed[some_blocks]
+        self.has_tombstones = part.has_tombstones
         self.share = part.count / max(len(whole), 1)
 
     def __len__(self) -> int:
@@ -152,13 +165,13 @@ class SlicedPart:
     @property
     def everything(self) -> Allowed:
         """All rows of the slice without tombstones."""
-        if self.all_live:
+        if not self.has_tombstones:
             return Allowed(len(self))
-        return self.only(self.live, self.share)
+        return self.only(self.not_removed, self.share)
 
     def only(self, mask: Mask, share: float = 0.0) -> Allowed:
         """Return the rows that a mask allows, without tombstones."""
-        both = mask & self.live
+        both = mask & self.not_removed
         return Allowed(int(np.unpackbits(both.view(np.uint8)).sum()), both, share)
 
     @property
@@ -172,7 +185,7 @@ class SlicedPart:
 
     def rows_of(self, some: Allowed) -> NDArray[np.bool_]:
         """Return an (n,) mask of the whole segment that is True for these rows of the slice."""
-        mask = self.live if some.mask is None else some.mask
+        mask = self.not_removed if some.mask is None else some.mask
         chosen = np.zeros(len(self._whole), bool)
         chosen[self.first : self.first + len(self)] = rows_in(self.segment.blocks, mask)
         return chosen
@@ -210,7 +223,7 @@ class SlicedPart:
         if shape[1]:
             map_threads(search, self.segment.tasks(len(queries), probes, rerank, threads), threads)
             if self.segment.guard is not None:
-                self.segment.guard.check_reranked(found[found >= 0])
+                self.segment.guard.rows(found[found >= 0])
         return candidates_of(codes, found, scores, self.ids, k)
 
 

@@ -110,13 +110,13 @@ def from_columns(columns: NDArray[Any], one: Codes) -> Codes:
     m, expected = one.codes.shape[1], as_columns(one).shape[1]
     if columns.shape[1] != expected:
         raise ValueError(f"codes have {columns.shape[1]} columns; the quantizer's have {expected}")
-    centers = as_indices(columns[:, :m], one.codes.dtype)
+    codes = as_indices(columns[:, :m], one.codes.dtype)
     scales = columns[:, m:]
     if one.scales is None:
-        return Codes(centers)
+        return Codes(codes)
     if one.scales.dtype == np.float32:
-        return Codes(centers, scales.astype(np.float32))
-    return Codes(centers, as_indices(scales, one.scales.dtype))
+        return Codes(codes, scales.astype(np.float32))
+    return Codes(codes, as_indices(scales, one.scales.dtype))
 
 
 def as_indices(numbers: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
