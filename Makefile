@@ -42,16 +42,15 @@ browser:
 demo: $(VENV)/.package
 	$(BIN)/python -m pcpq.cli.demo $(WORDS)
 
-# Workers share the processors: BLAS threads of each would wait for those of the others.
 test: $(VENV)/.package $(VENV)/.test browser
-	OPENBLAS_NUM_THREADS=1 $(TESTS) $(WORKERS)
+	$(TESTS) $(WORKERS)
 
 # Tests of Ray make clusters, which want the machine for themselves. CI does this last, when everything is installed: then is the
 # time to look for a package that is not locked.
 integrations: $(VENV)/.test $(VENV)/.test-integrations
 	$(if $(LOCK),$(BIN)/python tools/lock.py --check)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(WORKERS) -m "not ray" tests/integrations
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m ray tests/integrations
+	$(BIN)/python -m pytest $(WORKERS) -m "not ray" tests/integrations
+	$(BIN)/python -m pytest -m ray tests/integrations
 	$(TESTS) -m integrations
 
 wheels: $(VENV)/.created
@@ -102,7 +101,7 @@ coverage: $(VENV)/.test $(VENV)/.coverage browser
 	$(BIN)/pip install --quiet --no-deps --target $(COVERED) -C cmake.define.PCPQ_COVERAGE=ON \
 	    -C build-dir=build/covered-objects .
 	find build/covered-objects -name '*.gcda' -delete
-	OPENBLAS_NUM_THREADS=1 PYTHONPATH=$(COVERED) $(TESTS) -p no:cacheprovider $(WORKERS) -m "not unsanitized" \
+	PYTHONPATH=$(COVERED) $(TESTS) -p no:cacheprovider $(WORKERS) -m "not unsanitized" \
 	    --cov --cov-report html:build/coverage/python --cov-report json:build/coverage/python.json
 	$(BIN)/gcovr --root . --filter cpp/ build/covered-objects --html-details build/coverage/cpp/index.html \
 	    --json-summary build/coverage/cpp.json

@@ -77,13 +77,6 @@ class Bitmap:
         self.complement = False
         self._masks: WeakKeyDictionary[Segment, Mask] = WeakKeyDictionary()
 
-    @classmethod
-    def of(cls, ids: NDArray[Any], complement: bool) -> Bitmap:
-        """Return the bitmap of sorted, distinct ids, or of all others."""
-        bitmap = cls(ids[:0])
-        bitmap.ids, bitmap.complement = ids, complement
-        return bitmap
-
     def __len__(self) -> int:
         if self.complement:
             raise TypeError("the complement of a Bitmap has no length: it depends on the index")
@@ -97,7 +90,7 @@ class Bitmap:
         return bool(place < len(self.ids) and self.ids[place] == some_id) != self.complement
 
     def __invert__(self) -> Bitmap:
-        return Bitmap.of(self.ids, not self.complement)
+        return bitmap_of(self.ids, not self.complement)
 
     def __and__(self, other: object) -> Bitmap:
         if not isinstance(other, Bitmap):
@@ -106,11 +99,11 @@ class Bitmap:
         if len(kinds) > 1:
             raise ValueError("a Bitmap of int ids cannot be combined with one of str ids")
         if self.complement and other.complement:
-            return Bitmap.of(np.union1d(self.ids, other.ids) if kinds else self.ids, True)
+            return bitmap_of(np.union1d(self.ids, other.ids) if kinds else self.ids, True)
         if self.complement:
             return other & self
         chosen = np.isin(self.ids, other.ids, invert=other.complement)
-        return Bitmap.of(self.ids[chosen], False)
+        return bitmap_of(self.ids[chosen])
 
     def __or__(self, other: object) -> Bitmap:
         return ~(~self & ~other) if isinstance(other, Bitmap) else NotImplemented
@@ -130,16 +123,20 @@ class Bitmap:
     def _kind(self) -> str:
         return "str" if self.ids.dtype == object else "int"
 
-    def mask(self, part: FilteredPart) -> Mask:
-        """Return the mask of the rows of a part that are in the set; ids are looked up once per segment."""
-        if part.segment not in self._masks:
-            self._masks[part.segment] = part.mask_of_ids(self.ids)
-        mask = self._masks[part.segment]
-        return part.every_row & ~mask if self.complement else mask
 
-    def remember(self, segment: Segment, mask: Mask) -> None:
-        """Set the mask of a segment whose ids were found otherwise."""
-        self._masks[segment] = mask
+def bitmap_of(ids: NDArray[Any], complement: bool = False) -> Bitmap:
+    """Return the bitmap of sorted, distinct ids, or of all others."""
+    bitmap = Bitmap.__new__(Bitmap)
+    bitmap.__setstate__({"ids": ids, "complement": complement})
+    return bitmap
+
+
+def mask_of(bitmap: Bitmap, part: FilteredPart) -> Mask:
+    """Return the mask of the rows of a part that are in the set; ids are looked up once per segment."""
+    masks = bitmap._masks
+    if part.segment not in masks:
+        masks[part.segment] = part.mask_of_ids(bitmap.ids)
+    return part.every_row & ~masks[part.segment] if bitmap.complement else masks[part.segment]
 
 
 def as_bitmap(ids: Any) -> Bitmap | None:
@@ -156,10 +153,10 @@ def allowed_rows(
     """
     found = []
     for part in parts:
-        some = part.everything if only is None else part.only(only.mask(part))
+        some = part.everything if only is None else part.only(mask_of(only, part))
         if exclude is not None:
             mask = part.every_row if some.mask is None else some.mask
-            left = part.only(mask & ~exclude.mask(part))
+            left = part.only(mask & ~mask_of(exclude, part))
             some = replace(left, share=some.share * left.count / max(some.count, 1))
         found.append(some)
     if condition is None:
