@@ -132,7 +132,7 @@ clean:
 
 $(VENV)/.created: $(LOCK)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --no-compile --upgrade pip
 	touch $@
 
 $(VENV)/.package: $(VENV)/.created $(SOURCES)
