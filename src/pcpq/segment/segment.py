@@ -34,6 +34,8 @@ Scores = NDArray[np.float64]
 Mask = NDArray[np.uint32]
 # Queries per task of a thread: native code reads the codes of a list once for all of them.
 QUERIES_TOGETHER = 512
+# Queries per call of a single thread: Ctrl-C is noticed between calls.
+QUERIES_PER_CALL = 4096
 # Multiplications and look-ups, 40 per ns. Below 8 ms of them one thread is as fast, because others wake up late
 # on a busy machine. A task takes at least 2 ms, so that its queries share the reading of lists.
 LEAST_THREADED = 320e6
@@ -335,11 +337,12 @@ class Segment:
         scanned = len(self) * min(1.0, probes / n_lists) * trained.codebooks.model.layout.n_sections
         work = n_queries * ((n_lists + min(rerank, len(self))) * trained.dimensions + scanned)
         count = available_threads(threads)
-        parts = -(-n_queries // QUERIES_TOGETHER)
-        if count > 1 and work >= LEAST_THREADED:
+        if count == 1 or work < LEAST_THREADED:
+            parts = max(1, -(-n_queries // QUERIES_PER_CALL))
+        else:
             # Two tasks per thread: a thread that gets a processor late leaves one to the others.
-            parts = max(parts, min(2 * count, int(work / LEAST_TASK), n_queries))
-        return slices(n_queries, -(-n_queries // parts))
+            parts = max(-(-n_queries // QUERIES_TOGETHER), min(2 * count, int(work / LEAST_TASK), n_queries))
+        return slices(n_queries, max(1, -(-n_queries // parts)))
 
 
 def refuse_string_filter(ids: NDArray[Any]) -> None:
