@@ -36,9 +36,9 @@ Mask = NDArray[np.uint32]
 QUERIES_TOGETHER = 512
 # Queries per call of a single thread: Ctrl-C is noticed between calls.
 QUERIES_PER_CALL = 4096
-# Multiplications and look-ups, 40 per ns. Below 8 ms of them one thread is as fast, because others wake up late
+# Multiplications and look-ups, 40 per ns. Below 4 ms of them one thread is as fast, because others wake up late
 # on a busy machine. A task takes at least 2 ms, so that its queries share the reading of lists.
-LEAST_THREADED = 320e6
+LEAST_THREADED = 160e6
 LEAST_TASK = 80e6
 # With fewer rows per list than this, blocks would be mostly empty, so lists share blocks.
 LEAST_ROWS_PER_BLOCK = 8
