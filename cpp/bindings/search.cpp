@@ -399,6 +399,26 @@ void bind_search(nb::module_& m) {
         nb::kw_only(), "rows"_a.noconvert(), "order"_a.noconvert(),
         "Row i becomes what row order[i] was, in place. False, and nothing is done, if order is no permutation.");
     m.def(
+        "mask_rows",
+        [](Array<const bool, 1> chosen, Maybe<const int32_t, 1> order, Array<const int64_t, 1> starts,
+           Array<const int64_t, 1> places, Array<uint32_t, 1> out_mask) {
+            require(!order || has_shape(*order, chosen.shape(0)), "order has the wrong shape");
+            require(starts.shape(0) > 0 && has_shape(places, starts.shape(0)), "starts and places differ in shape");
+            const RowMask job{.chosen = chosen.data(),
+                              .order = order ? order->data() : nullptr,
+                              .n = static_cast<int64_t>(chosen.shape(0)),
+                              .starts = starts.data(),
+                              .places = places.data(),
+                              .n_lists = static_cast<int64_t>(starts.shape(0)) - 1,
+                              .n_blocks = static_cast<int64_t>(out_mask.shape(0)),
+                              .mask = out_mask.data()};
+            nb::gil_scoped_release unlocked;
+            return mask_rows(job);
+        },
+        nb::kw_only(), "chosen"_a.noconvert(), "order"_a.noconvert().none(), "starts"_a.noconvert(),
+        "places"_a.noconvert(), "out_mask"_a.noconvert(),
+        "Write a bit per row that is chosen, at its place in blocks of 32; False if a row or place is out of range.");
+    m.def(
         "prepare_queries",
         [](Array<const float, 2> queries, float query_unit, bool unit_length, Array<float, 2> out_queries) {
             require(has_shape(out_queries, queries.shape(0), queries.shape(1)), "out_queries has the wrong shape");

@@ -55,4 +55,26 @@ bool permute_rows(uint8_t* rows, int64_t n, int64_t bytes, const int64_t* order)
     return true;
 }
 
+bool mask_rows(const RowMask& job) {
+    std::vector<uint8_t> in_order;
+    const uint8_t* chosen = reinterpret_cast<const uint8_t*>(job.chosen);
+    if (job.order) {
+        in_order.resize(job.n);
+        for (int64_t i = 0; i < job.n; i++) {
+            if (job.order[i] < 0 || job.order[i] >= job.n) return false;
+            in_order[job.order[i]] = chosen[i];
+        }
+        chosen = in_order.data();
+    }
+    std::fill_n(job.mask, job.n_blocks, 0u);
+    for (int64_t list = 0; list < job.n_lists; list++) {
+        const int64_t first = job.starts[list], count = job.starts[list + 1] - first, place = job.places[list];
+        if (first < 0 || count < 0 || first + count > job.n || place < 0 || place + count > job.n_blocks * 32)
+            return false;
+        for (int64_t i = 0; i < count; i++)
+            job.mask[(place + i) / 32] |= static_cast<uint32_t>(chosen[first + i] != 0) << ((place + i) % 32);
+    }
+    return true;
+}
+
 }  // namespace pcpq

@@ -114,6 +114,11 @@ def permute_rows(*, rows: Annotated[NDArray[numpy.uint8], dict(shape=(None, None
     Row i becomes what row order[i] was, in place. False, and nothing is done, if order is no permutation.
     """
 
+def mask_rows(*, chosen: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)], order: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], places: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out_mask: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')]) -> bool:
+    """
+    Write a bit per row that is chosen, at its place in blocks of 32; False if a row or place is out of range.
+    """
+
 def prepare_queries(*, queries: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], query_unit: float, unit_length: bool, out_queries: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> bool:
     """
     Queries as searches have them; False if a length is not between SMALLEST_LENGTH and LARGEST_LENGTH.

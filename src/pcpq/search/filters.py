@@ -40,15 +40,16 @@ class FilteredPart(Protocol):
     def mask_of_ids(self, ids: NDArray[Any]) -> Mask:
         """Return the mask of the rows that have one of these ids."""
 
-    def mask_of_rows(self, chosen: NDArray[np.bool_]) -> Mask:
-        """Return the mask of the rows of the segment that are chosen."""
+    def mask_by_id(self, chosen: NDArray[np.bool_]) -> Mask:
+        """Return the mask of the rows of the segment that are chosen, in ascending order of integer ids."""
 
     def rows_of(self, some: Allowed) -> NDArray[np.bool_] | None:
         """Return (n,) whether each row of the segment is allowed; None if all are."""
 
 
 AnyPart = TypeVar("AnyPart", bound=FilteredPart)
-# Takes the rows of every part to evaluate (None: all); returns for every row of every part whether it holds.
+# Takes the rows of every part to evaluate (None: all); returns for every row of every part, by ascending
+# integer id, whether it holds.
 Condition = Callable[[Sequence[NDArray[np.bool_] | None]], Sequence[NDArray[np.bool_]]]
 
 
@@ -162,7 +163,7 @@ def allowed_rows(
     if condition is None:
         return tuple(found)
     rows = [part.rows_of(some) for part, some in zip(parts, found, strict=True)]
-    return tuple(part.only(part.mask_of_rows(held)) for part, held in zip(parts, condition(rows), strict=True))
+    return tuple(part.only(part.mask_by_id(held)) for part, held in zip(parts, condition(rows), strict=True))
 
 
 class ConditionCache:

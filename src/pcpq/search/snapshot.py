@@ -153,7 +153,7 @@ class Snapshot:
     def matching(
         self, where: str, rows: Sequence[NDArray[np.bool_] | None], limits: WhereLimits | None = None
     ) -> list[NDArray[np.bool_]]:
-        """Return for every row of every part whether an SQL condition on attributes holds.
+        """Return for every row of every part, by ascending integer id, whether an SQL condition holds.
 
         `rows` are the rows of every part to evaluate, None for all. Other rows are not read: errors and run
         time of a condition could reveal their values.
@@ -188,8 +188,8 @@ class Snapshot:
         held = matching(schema, where, limits, rows_of)
         ends = np.cumsum(counts)
         found = [np.zeros(len(segment), bool) for segment in segments]
-        for chosen, segment, places, here in zip(found, segments, some, np.split(held, ends[:-1]), strict=True):
-            chosen[segment.by_id[places]] = here
+        for chosen, places, here in zip(found, some, np.split(held, ends[:-1]), strict=True):
+            chosen[places] = here
         return found
 
     def including(self, segment: Segment) -> Snapshot:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from pcpq.search.condition import columns_of, listed, refusal
 from pcpq.segment.attributes import NEEDED, arrow, large
+from pcpq.util.threads import helpers
 
 if TYPE_CHECKING:
     import pyarrow
@@ -185,8 +186,10 @@ class Evaluation:
         self._working = True
         end = time.monotonic() + self._left
         try:
-            # Not a daemon thread: Python would crash if it exited while DuckDB runs.
-            threading.Thread(target=act, name="pcpq-where").start()
+            # A thread that is kept: in a new one, DuckDB first has to get memory. Python waits for it at the end of
+            # the program, and would crash if it exited while DuckDB runs.
+            if not helpers.start(act, 1):
+                raise RuntimeError("a condition cannot be evaluated while Python is shutting down")
             while not done.wait(min(PAUSE, max(end - time.monotonic(), 0))):
                 if time.monotonic() >= end:
                     seconds = f"the {self._limits.seconds:g} seconds of where_limits"

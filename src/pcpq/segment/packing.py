@@ -22,6 +22,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pcpq import _core
 from pcpq.io.arrays import Bytes, Float32Array
 
 BLOCK = 32
@@ -63,10 +64,20 @@ class Blocks:
         counts = np.diff(self.rows)
         return np.arange(self.rows[-1]) + np.repeat(self.places[:-1] - self.rows[:-1], counts)
 
-    def mask(self, chosen: NDArray[np.bool_]) -> NDArray[np.uint32]:
-        """Return the (n_blocks,) mask of (n,) booleans in list order: one bit per row, 32 bits per block."""
-        bits = np.packbits(self.spread(chosen), axis=1, bitorder="little")
-        mask: NDArray[np.uint32] = bits.view(np.uint32).reshape(-1)
+    def mask(self, chosen: NDArray[np.bool_], order: NDArray[np.int32] | None = None) -> NDArray[np.uint32]:
+        """Return the (n_blocks,) mask of (n,) booleans: one bit per row, 32 bits per block.
+
+        Rows are in list order, or chosen[i] is that of row order[i].
+        """
+        mask = np.empty(self.count, np.uint32)
+        if not _core.mask_rows(
+            chosen=np.ascontiguousarray(chosen),
+            order=None if order is None else np.ascontiguousarray(order),
+            starts=self.rows,
+            places=self.places,
+            out_mask=mask,
+        ):
+            raise ValueError(f"{len(chosen)} booleans for {self.rows[-1]} rows")
         return mask
 
     def bits(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:

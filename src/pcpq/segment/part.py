@@ -85,9 +85,9 @@ class Part:
         """Return the mask of the rows that have one of these ids."""
         return self.segment.blocks.mask(self.segment.rows_with(ids))
 
-    def mask_of_rows(self, chosen: NDArray[np.bool_]) -> Mask:
-        """Return the mask of the rows that are chosen."""
-        return self.segment.blocks.mask(chosen)
+    def mask_by_id(self, chosen: NDArray[np.bool_]) -> Mask:
+        """Return the mask of the rows that are chosen, in ascending order of integer ids."""
+        return self.segment.blocks.mask(chosen, self.segment.by_id)
 
     def rows_of(self, some: Allowed) -> NDArray[np.bool_] | None:
         """Return (n,) whether each row of the segment is allowed; None if all are."""

@@ -179,8 +179,13 @@ class SlicedPart:
         """Mask of all rows, including tombstones."""
         return self.segment.every_row
 
-    def mask_of_rows(self, chosen: NDArray[np.bool_]) -> Mask:
-        """Return the mask of the rows of the slice that are chosen in the whole segment."""
+    def mask_by_id(self, chosen: NDArray[np.bool_]) -> Mask:
+        """Return the mask of the rows of the slice that are chosen in the whole segment, by ascending id."""
+        rows = np.empty_like(chosen)
+        rows[self._whole.by_id] = chosen
+        return self._mask_of_rows(rows)
+
+    def _mask_of_rows(self, chosen: NDArray[np.bool_]) -> Mask:
         return self.segment.blocks.mask(chosen[self.first : self.first + len(self)])
 
     def rows_of(self, some: Allowed) -> NDArray[np.bool_]:
@@ -193,7 +198,7 @@ class SlicedPart:
     def mask_of_ids(self, ids: NDArray[Any]) -> Mask:
         """Return the mask of the rows that have one of these ids."""
         if self._whole.names is not None:
-            return self.mask_of_rows(self._whole.rows_with(ids))
+            return self._mask_of_rows(self._whole.rows_with(ids))
         if self.segment.guard is not None:
             self.segment.guard.ids()
         refuse_string_filter(ids)
