@@ -88,6 +88,6 @@ def test_codes_and_kept_vectors_begin_where_a_cache_line_does():
     assert lines.shape == (3, 100)
     assert lines.ctypes.data % 64 == 0
     rows = np.random.default_rng(0).normal(size=(500, 6)).astype(np.float32)
-    segment = pcpq.build(rows, metric="dot")._state.snapshot.only_segment
+    segment = pcpq.build(rows, metric="dot")._state.snapshot.parts[0].segment
     assert segment.packed.blocks.ctypes.data % 64 == 0
     assert segment.kept.ctypes.data % 64 == 0

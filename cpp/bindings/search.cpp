@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bindings/arrays.h"
 #include "bindings/checksum.h"
@@ -225,28 +226,8 @@ public:
         pcpq::search(job);
     }
 
-    bool search_one(Array<const float, 1> query, int64_t probes, int64_t rerank, Array<int64_t, 1> out_ids,
-                    Array<float, 1> out_scores) const {
-        const size_t k = out_ids.shape(0);
-        const SearchJob job = job_for(probes, rerank, k, out_ids.data());
-        require(has_shape(out_scores, k), "outputs have the wrong shape");
-        if (!has_shape(query, lists_.dimensions)) return false;
-        nb::gil_scoped_release unlocked;
-        return search_single(job, query.data(), units_, out_scores.data());
-    }
-
-private:
-    ListArrays list_arrays_;
-    CodeArrays code_arrays_;
-    KeptArrays kept_arrays_;
-    RotationArrays rotation_arrays_;
-    nb::object guarded_;
-    Units units_;
-    const Guard* guard_;
-    Lists lists_;
-    Codes codes_;
-    Kept kept_;
-    Rotation rotation_;
+    const Units& units() const { return units_; }
+    const Lists& lists() const { return lists_; }
 
     SearchJob job_for(int64_t probes, int64_t rerank, size_t k, int64_t* ids) const {
         require(probes > 0 && k > 0 && rerank >= static_cast<int64_t>(k), "probes, rerank or k is out of range");
@@ -268,6 +249,69 @@ private:
                 .seconds = nullptr,
                 .scanned = nullptr};
     }
+
+private:
+    ListArrays list_arrays_;
+    CodeArrays code_arrays_;
+    KeptArrays kept_arrays_;
+    RotationArrays rotation_arrays_;
+    nb::object guarded_;
+    Units units_;
+    const Guard* guard_;
+    Lists lists_;
+    Codes codes_;
+    Kept kept_;
+    Rotation rotation_;
+};
+
+// The segments of an index with the rows that searches may find, for single queries.
+class Segments {
+public:
+    void add(nb::object searcher, Maybe<const uint32_t, 1> allowed, float share, int64_t count) {
+        const Searcher& found = nb::cast<const Searcher&>(searcher);
+        require(!allowed || has_shape(*allowed, found.lists().n_blocks()), "allowed has the wrong shape");
+        require(count > 0, "no row of a segment is allowed");
+        if (!segments_.empty()) {
+            const Lists& first = segments_.front().searcher->lists();
+            require(first.count == found.lists().count && first.dimensions == found.lists().dimensions,
+                    "segments have other lists");
+        }
+        segments_.push_back({.owner = std::move(searcher),
+                             .searcher = &found,
+                             .allowed = std::move(allowed),
+                             .share = share,
+                             .count = count});
+    }
+
+    bool search_one(Array<const float, 1> query, int64_t probes, int64_t rerank, Array<int64_t, 1> out_ids,
+                    Array<float, 1> out_scores) const {
+        const size_t k = out_ids.shape(0);
+        require(has_shape(out_scores, k), "outputs have the wrong shape");
+        if (segments_.empty() || !has_shape(query, segments_.front().searcher->lists().dimensions)) return false;
+        std::vector<SearchJob> jobs;
+        jobs.reserve(segments_.size());
+        for (const Segment& segment : segments_) {
+            const int64_t most = segment.count;
+            SearchJob job = segment.searcher->job_for(probes, std::min(rerank, most),
+                                                      std::min(k, static_cast<size_t>(most)), nullptr);
+            job.allowed = data_or_null(segment.allowed);
+            job.share = segment.share;
+            jobs.push_back(job);
+        }
+        nb::gil_scoped_release unlocked;
+        return search_single(jobs, query.data(), segments_.front().searcher->units(), static_cast<int64_t>(k),
+                             out_ids.data(), out_scores.data());
+    }
+
+private:
+    struct Segment {
+        nb::object owner;
+        const Searcher* searcher;
+        Maybe<const uint32_t, 1> allowed;
+        float share;
+        int64_t count;  // rows that may be found
+    };
+    std::vector<Segment> segments_;
 };
 
 void bind_arrays(nb::module_& m) {
@@ -457,8 +501,12 @@ void bind_search(nb::module_& m) {
         .def("search", &Searcher::search, nb::kw_only(), "queries"_a.noconvert(), "probes"_a, "rerank"_a,
              "out_ids"_a.noconvert(), "out_scores"_a.noconvert(), "allowed"_a.none() = nb::none(), "share"_a = 1.0f,
              "out_counts"_a.none() = nb::none(), "out_seconds"_a.none() = nb::none(),
-             "out_scanned"_a.none() = nb::none(), "The k best rows for every query.")
-        .def("search_one", &Searcher::search_one, nb::kw_only(), "query"_a.noconvert(), "probes"_a, "rerank"_a,
+             "out_scanned"_a.none() = nb::none(), "The k best rows for every query.");
+    nb::class_<Segments>(m, "Segments", "Segments with the same lists, and the rows that may be found in each.")
+        .def(nb::init<>())
+        .def("add", &Segments::add, nb::kw_only(), "searcher"_a, "allowed"_a.none(), "share"_a, "count"_a,
+             "Add a segment of which `count` rows may be found; their mask, None for all.")
+        .def("search_one", &Segments::search_one, nb::kw_only(), "query"_a.noconvert(), "probes"_a, "rerank"_a,
              "out_ids"_a.noconvert(), "out_scores"_a.noconvert(),
              "The k best rows for a single query as it was given; False where fewer are found or its length is "
              "unusual.");

@@ -49,6 +49,10 @@ void QuerySearch::prepare(const SearchJob& job, ListRanking& ranking, int64_t t,
     scratch_ = &scratch;
     count_ = ranking.choose(job.lists, job.probes, t, job.lists.unit * byte_unit_, length_, chosen_, bases_);
     if (job.lists.centroids) measure_bases(job.lists);
+    prepare_segment(job);
+}
+
+void QuerySearch::prepare_segment(const SearchJob& job) {
     const int64_t capacity = Candidates::capacity_for(job.rerank);
     scores_.resize(capacity);
     rows_.resize(capacity);
@@ -184,6 +188,11 @@ void QuerySearch::multiply_codewords(const SearchJob& job) {
 void QuerySearch::guess_threshold(const SearchJob& job) {
     guessed_ = false;
     if (!(job.share > 0.0f)) return;
+    // A small segment has hardly any rows in these lists: all of them are candidates.
+    int64_t rows = 0;
+    for (int64_t i = 0; i < count_ && rows <= job.rerank; i++)
+        rows += job.lists.rows[chosen_[i] + 1] - job.lists.rows[chosen_[i]];
+    if (rows <= job.rerank) return;
     scratch_->shapes.resize((count_ + 7) / 8 * 8 * 3);
     const float score = kernels().search.guess_threshold(
         job.lists, chosen_.data(), bases_.data(), count_, length_, bias_factor(job.codes),

@@ -44,6 +44,9 @@ public:
     // Chooses lists by their products with query t of the ranking, and makes the lookup table.
     void prepare(const SearchJob& job, ListRanking& ranking, int64_t t, Scratch& scratch);
 
+    // Makes the lookup table for another segment with the same lists and codebooks; the lists chosen stay.
+    void prepare_segment(const SearchJob& job);
+
     // The lists to probe, ascending.
     std::span<const int32_t> chosen() { return {chosen_.data(), static_cast<size_t>(count_)}; }
 

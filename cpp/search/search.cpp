@@ -120,22 +120,53 @@ struct Workspace {
     }
 };
 
+// New memory costs a query as much as its tables do, so a thread keeps its workspace, unless that is large.
+Workspace& lasting_workspace() {
+    static thread_local Workspace lasting;
+    return lasting;
+}
+
+// Room is taken for what can be found, however much is asked for.
+SearchJob within_limits(SearchJob job) {
+    job.probes = std::min(job.probes, job.lists.count);
+    job.rerank = std::clamp<int64_t>(job.rerank, 1, std::max<int64_t>(job.lists.rows[job.lists.count], 1));
+    return job;
+}
+
 }  // namespace
 
 void search(const SearchJob& asked) {
-    // Room is taken for what can be found, however much is asked for.
-    SearchJob job = asked;
-    job.probes = std::min(job.probes, job.lists.count);
-    job.rerank = std::clamp<int64_t>(job.rerank, 1, std::max<int64_t>(job.lists.rows[job.lists.count], 1));
-    // New memory costs a query as much as its tables do, so a thread keeps its workspace, unless that is large.
-    static thread_local Workspace lasting;
+    const SearchJob job = within_limits(asked);
     Workspace passing;
     // In parts of equal size: in a small one few queries would share a list.
     const int64_t parts = (job.n_queries + kBatchSize - 1) / kBatchSize;
     const int64_t queries = parts ? (job.n_queries + parts - 1) / parts : 0;
-    Workspace& work = QuerySearch::bytes(job, queries) <= kLastingBytes ? lasting : passing;
+    Workspace& work = QuerySearch::bytes(job, queries) <= kLastingBytes ? lasting_workspace() : passing;
     for (int64_t start = 0; start < job.n_queries; start += queries)
         work.search(job, start, std::min(queries, job.n_queries - start));
+}
+
+void search_segments(std::span<const SearchJob> jobs) {
+    Workspace passing;
+    const bool small = std::ranges::all_of(
+        jobs, [](const SearchJob& job) { return QuerySearch::bytes(within_limits(job), 1) <= kLastingBytes; });
+    Workspace& work = small ? lasting_workspace() : passing;
+    if (work.searches.empty()) work.searches.resize(1);
+    QuerySearch& one = work.searches[0];
+    for (const SearchJob& asked : jobs) {
+        const SearchJob job = within_limits(asked);
+        if (&asked == &jobs.front()) {
+            const uint8_t* query = one.take(job, 0);
+            work.list_ranking.score(job.lists, &query, 1);
+            one.prepare(job, work.list_ranking, 0, work.scratch);
+        } else if ((job.lists.centroids == nullptr) == (jobs.front().lists.centroids == nullptr)) {
+            one.prepare_segment(job);
+        } else {  // scores start from other bases
+            one.prepare(job, work.list_ranking, 0, work.scratch);
+        }
+        one.scan_alone(job);
+        one.finish(job, work.ranking);
+    }
 }
 
 }  // namespace pcpq

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/index_arrays.h"
 
@@ -30,5 +31,8 @@ struct SearchJob {
 
 // The k best rows for every query. More probes or candidates than there are lists or rows are not an error.
 void search(const SearchJob& job);
+
+// One query over several segments with the same lists and codebooks: each job has its own results.
+void search_segments(std::span<const SearchJob> jobs);
 
 }  // namespace pcpq

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "search/ranking.h"
 #include "search/rows.h"
+#include "search/search.h"
 
 namespace pcpq {
 
@@ -24,17 +27,37 @@ void return_scores(const double* scores, int64_t count, const Units& units, floa
     }
 }
 
-bool search_single(const SearchJob& job, const float* query, const Units& units, float* scores) {
-    std::vector<float> prepared(job.lists.dimensions);
-    if (!prepare_queries(query, 1, job.lists.dimensions, units, prepared.data())) return false;
-    std::vector<double> exact(job.k);
-    SearchJob prepared_job = job;
-    prepared_job.n_queries = 1;
-    prepared_job.queries = prepared.data();
-    prepared_job.scores = exact.data();
-    search(prepared_job);
-    return_scores(exact.data(), job.k, units, scores);
-    return job.ids[job.k - 1] >= 0;
+bool search_single(std::span<const SearchJob> segments, const float* query, const Units& units, int64_t k, int64_t* ids,
+                   float* scores) {
+    const int64_t d = segments.front().lists.dimensions;
+    std::vector<float> prepared(d);
+    if (!prepare_queries(query, 1, d, units, prepared.data())) return false;
+    int64_t total = 0;
+    for (const SearchJob& segment : segments) total += segment.k;
+    std::vector<double> found_scores(total);
+    std::vector<int64_t> found_ids(total);
+    std::vector<SearchJob> jobs(segments.begin(), segments.end());
+    int64_t first = 0;
+    for (SearchJob& job : jobs) {
+        job.n_queries = 1;
+        job.queries = prepared.data();
+        job.ids = found_ids.data() + first;
+        job.scores = found_scores.data() + first;
+        first += job.k;
+    }
+    search_segments(jobs);
+    std::vector<ResultRanking::Result> best;
+    best.reserve(total);
+    for (int32_t i = 0; i < total; i++)
+        if (found_ids[i] >= 0) best.emplace_back(found_scores[i], found_ids[i], i);
+    if (static_cast<int64_t>(best.size()) < k) return false;
+    if (segments.size() > 1) std::sort(best.begin(), best.end());
+    for (int64_t i = 0; i < k; i++) {
+        ids[i] = best[i].id;
+        found_scores[i] = best[i].score;
+    }
+    return_scores(found_scores.data(), k, units, scores);
+    return true;
 }
 
 }  // namespace pcpq

@@ -167,6 +167,16 @@ class Searcher:
     def search(self, *, queries: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], probes: int, rerank: int, out_ids: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')], out_scores: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], allowed: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, share: float = 1.0, out_counts: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')] | None = None, out_seconds: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None = None, out_scanned: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')] | None = None) -> None:
         """The k best rows for every query."""
 
+class Segments:
+    """Segments with the same lists, and the rows that may be found in each."""
+
+    def __init__(self) -> None: ...
+
+    def add(self, *, searcher: object, allowed: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, share: float, count: int) -> None:
+        """
+        Add a segment of which `count` rows may be found; their mask, None for all.
+        """
+
     def search_one(self, *, query: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], probes: int, rerank: int, out_ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], out_scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')]) -> bool:
         """
         The k best rows for a single query as it was given; False where fewer are found or its length is unusual.

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pcpq import _core
 from pcpq.errors import FormatError
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.io.ids import as_string_ids, integer_ids
@@ -53,10 +54,13 @@ class Snapshot:
         return PlanCache()
 
     @lazy
-    def only_segment(self) -> Segment | None:
-        """The only segment, if there is one and it has no tombstones; None otherwise."""
-        one = len(self.parts) == 1 and not self.parts[0].has_tombstones
-        return self.parts[0].segment if one else None
+    def segments(self) -> _core.Segments:
+        """All segments, for single queries in native code."""
+        segments = _core.Segments()
+        for part in self.parts:
+            some = part.everything
+            segments.add(searcher=part.segment.searcher, allowed=some.mask, share=some.share, count=some.count)
+        return segments
 
     def allowed_rows(self, request: SearchRequest) -> tuple[Allowed, ...]:
         """Return the rows of every part that a request allows."""
@@ -111,12 +115,11 @@ class Snapshot:
 
     def scan_single(self, query: Any, plan: SearchPlan) -> Result | None:
         """Return the result of one query by a single native call; None if the query needs the general path."""
-        segment = self.only_segment
-        if segment is None or type(query) is not np.ndarray or query.ndim != 1 or plan.k > plan.n_allowed:
+        if type(query) is not np.ndarray or query.ndim != 1 or plan.k > plan.n_allowed:
             return None
         scores, ids = np.empty(plan.k, FLOAT32), np.empty(plan.k, INT64)
         try:
-            found = segment.searcher.search_one(
+            found = self.segments.search_one(
                 query=query, probes=plan.probes, rerank=plan.rerank, out_ids=ids, out_scores=scores
             )
         except TypeError:  # not a contiguous array of float32
