@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -22,8 +21,6 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
-
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # only threads of pcpq
 
 import numpy as np
 from common import data_folder, load, save

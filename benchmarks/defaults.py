@@ -17,9 +17,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-os.environ["OMP_NUM_THREADS"] = "1"
-os.environ["OPENBLAS_NUM_THREADS"] = "1"
-
 import numpy as np
 from common import Data, data_folder, default_metric, load, save, shared_rows
 from peers_indexes import Kind, Pcpq, Setting, label

@@ -22,8 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # only threads of pcpq
-
 import numpy as np
 from common import best_rows, data_folder, default_metric, load, save, shared_rows
 from peers import settled

@@ -15,8 +15,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # only threads of pcpq
-
 import numpy as np
 from common import data_folder, load, save, shared_rows
 

@@ -24,7 +24,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-# One thread per library; set before the libraries are imported, which read the number of cores.
+# Peers have one thread each; set before they are imported, when they read the number of cores. pcpq needs no variable.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["MKL_NUM_THREADS"] = "1"

@@ -22,9 +22,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# One BLAS thread, because threads of the quantizers are compared.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
 import numpy as np
 from common import Data, Lists, best_rows, data_folder, load, make_lists, save, shared_rows
 

@@ -26,7 +26,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")  # only threads of pcpq
 # Set before Ray is imported: use only the address 127.0.0.1.
 os.environ.update(RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0", RAY_USAGE_STATS_ENABLED="0")
 

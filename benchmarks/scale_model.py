@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import re
 import shutil
 import sys
@@ -26,8 +25,6 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
-
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # only threads of pcpq
 
 import numpy as np
 from common import data_folder, default_metric, load, save

@@ -47,7 +47,7 @@ cp "$folder"/objects/_core*.so "$folder/package/pcpq/_core.so"
 # Processes that tests start go through the emulator as well.
 cat > "$folder/python" <<END
 #!/bin/sh
-export PYTHONPATH=$folder/package:$folder/site PYTHONDONTWRITEBYTECODE=1 OPENBLAS_NUM_THREADS=1
+export PYTHONPATH=$folder/package:$folder/site PYTHONDONTWRITEBYTECODE=1
 exec qemu-aarch64-static -L $root $root/usr/bin/python$version "\$@"
 END
 chmod +x "$folder/python"

@@ -115,7 +115,7 @@ def environment(python: Path) -> dict[str, str]:
     """
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     path = f"{python.parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    return kept | {"PATH": path, "OPENBLAS_NUM_THREADS": "1"}
+    return kept | {"PATH": path}
 
 
 if __name__ == "__main__":
