@@ -24,7 +24,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-# Peers have one thread each; set before they are imported, when they read the number of cores. pcpq needs no variable.
+# Peers have one thread each; they read the number of cores when they are imported. pcpq needs no variable.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["MKL_NUM_THREADS"] = "1"
