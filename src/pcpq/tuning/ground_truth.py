@@ -17,10 +17,10 @@ from pcpq.segment.trained import Trained
 from pcpq.util.batches import slices
 from pcpq.util.threads import one_blas_thread
 
-# Held-out queries, at most and at least: more would take over a tenth of the build time.
+# Held-out queries, at most and at least: more would take over a quarter of the build time.
 QUERIES = 400
 LEAST_QUERIES = 150
-ROWS_PER_QUERY = 500
+ROWS_PER_QUERY = 100
 # Largest number of queries of the user that are measured.
 GIVEN_QUERIES = 1000
 # Size of the ground truth: the best rows per query.
