@@ -20,7 +20,7 @@ from pcpq.io.streams import Stream
 from pcpq.quantizers import Quantizer
 from pcpq.search.execute import search
 from pcpq.search.explain import explain
-from pcpq.search.filters import as_bitmap
+from pcpq.search.filters import Bitmap, as_bitmap
 from pcpq.search.plan import known_plan
 from pcpq.search.range import range_bound, search_range
 from pcpq.search.recall_curve import FEW, RecallCurve, check_target
@@ -406,8 +406,9 @@ class Index:
             was never measured (see `tune`)
         rerank : number of candidates to rerank, at least k. None: chosen by target_recall, or the larger of 100
             and 10 k
-        filter : ids that may be found, an array or a Bitmap; None: all
-        exclude : ids that must not be found
+        filter : ids that may be found: an array, a list, a set or a Bitmap; or a mask of bool with one value
+            for every id from 0 to the largest that was ever used. None: all
+        exclude : ids that must not be found, in the same forms
         where : an SQL condition on attributes, such as "lang = 'en' AND year > 2020". It is evaluated on
             existing rows that filter and exclude allow
         where_limits : limits of time, memory and threads for the condition; None: pcpq.WhereLimits()
@@ -429,8 +430,8 @@ class Index:
             target_recall=target_recall,
             probes=probes,
             rerank=rerank,
-            filter=as_bitmap(filter),
-            exclude=as_bitmap(exclude),
+            filter=as_bitmap(filter, state.next_id),
+            exclude=as_bitmap(exclude, state.next_id),
             where=where,
             where_limits=where_limits,
             threads=threads,
@@ -462,8 +463,9 @@ class Index:
         max_distance : largest squared distance; for "euclidean"
         probes : number of lists to scan; None: as many as a search for 100 results with the default target
             scans
-        filter : ids that may be found, an array or a Bitmap; None: all
-        exclude : ids that must not be found
+        filter : ids that may be found: an array, a list, a set or a Bitmap; or a mask of bool with one value
+            for every id from 0 to the largest that was ever used. None: all
+        exclude : ids that must not be found, in the same forms
         where : an SQL condition on attributes
         where_limits : limits of time, memory and threads for the condition; None: pcpq.WhereLimits()
         threads : number of threads; None: all CPUs of the process
@@ -474,20 +476,33 @@ class Index:
         scores, ids : scores and ids of all queries, one query after the other, each best first
         """
         bound = range_bound(self.metric, min_score, max_distance)
-        only, refused = as_bitmap(filter), as_bitmap(exclude)
+        state = self._fitted()
         request = SearchRequest(
             k=1,
             probes=probes,
-            filter=only,
-            exclude=refused,
+            filter=as_bitmap(filter, state.next_id),
+            exclude=as_bitmap(exclude, state.next_id),
             where=where,
             where_limits=where_limits,
             threads=threads,
         )
-        state = self._fitted()
         snapshot = state.snapshot
         limits, scores, ids = search_range(snapshot, queries, request, bound)
         return limits, scores, as_given(state.kind, snapshot, ids)
+
+    def where(self, condition: str, where_limits: WhereLimits | None = None) -> Bitmap:
+        """Return the ids for which an SQL condition on attributes holds now, for `filter` and `exclude`.
+
+        Parameters
+        ----------
+        condition : an SQL condition, such as "lang = 'en' AND year > 2020"
+        where_limits : limits of time, memory and threads for the condition; None: pcpq.WhereLimits()
+
+        Returns
+        -------
+        bitmap : a Bitmap, which later changes of the index do not change
+        """
+        return self._fitted().snapshot.bitmap_where(condition, where_limits)
 
     def explain(self, query: Any, k: int = 10, **options: Any) -> dict[str, Any]:
         """Report the work of a search: numbers of lists, rows and candidates, and the seconds of each stage.
@@ -502,7 +517,7 @@ class Index:
             if name not in SearchRequest._fields:
                 raise ValueError(f"explain has no option {name!r}")
         for name in ("filter", "exclude"):
-            options[name] = as_bitmap(options.get(name))
+            options[name] = as_bitmap(options.get(name), self._fitted().next_id)
         request = SearchRequest(k=k, **options)
         return explain(self._measured(request).snapshot, query, request)
 

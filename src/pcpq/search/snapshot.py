@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pcpq.errors import FormatError
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.io.ids import as_string_ids, integer_ids
-from pcpq.search.filters import ConditionCache, allowed_rows
+from pcpq.search.filters import Bitmap, ConditionCache, allowed_rows, bitmap_of_rows
 from pcpq.search.recall_curve import RecallCurve
 from pcpq.search.request import SearchRequest
 from pcpq.search.result import Result
@@ -83,6 +83,16 @@ class Snapshot:
     def conditions(self) -> ConditionCache:
         """The rows for which conditions hold that were evaluated on all rows."""
         return ConditionCache()
+
+    def bitmap_where(self, where: str, limits: WhereLimits | None) -> Bitmap:
+        """Return the ids for which an SQL condition holds, with their rows in the segments."""
+        allowed = self.allowed_rows(SearchRequest(where=where, where_limits=limits))
+        return bitmap_of_rows(
+            [
+                (part.segment, part.every_row if some.mask is None else some.mask)
+                for part, some in zip(self.parts, allowed, strict=True)
+            ]
+        )
 
     def scan(
         self, queries: Float32Array, plan: SearchPlan, trace: ScanTrace | None = None

@@ -186,8 +186,8 @@ class Evaluation:
         self._working = True
         end = time.monotonic() + self._left
         try:
-            # A thread that is kept: in a new one, DuckDB first has to get memory. Python waits for it at the end of
-            # the program, and would crash if it exited while DuckDB runs.
+            # A thread that is kept: in a new one, DuckDB first has to get memory. Python waits for it at the
+            # end of the program, and would crash if it exited while DuckDB runs.
             if not helpers.start(act, 1):
                 raise RuntimeError("a condition cannot be evaluated while Python is shutting down")
             while not done.wait(min(PAUSE, max(end - time.monotonic(), 0))):
