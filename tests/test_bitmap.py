@@ -31,10 +31,11 @@ def named(request):
 def index(vectors, named):
     """An index of several segments with removed rows; the year of row i is i % 10."""
     index = pcpq.Index(metric="dot", n_lists=10, keep="float32").fit(vectors)
-    for first, last in ((0, 600), (600, 800), (800, N)):
+    for first, last in ((0, 770), (770, 880), (880, N)):
         numbers = np.arange(first, last)
         index.add(vectors[first:last], named(numbers), attributes={"year": numbers % 10})
     index.remove(named([3, 13, 23]))
+    assert index.stats()["segments"] == 3
     return index
 
 

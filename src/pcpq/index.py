@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
 from copy import copy
@@ -24,9 +25,9 @@ from pcpq.search.filters import Bitmap, as_bitmap
 from pcpq.search.plan import known_plan
 from pcpq.search.range import range_bound, search_range
 from pcpq.search.recall_curve import FEW, RecallCurve, check_target
-from pcpq.search.reconstruct import attributes_of, vectors_of
+from pcpq.search.reconstruct import attributes_of, selected_attributes, vectors_of
 from pcpq.search.request import SearchRequest
-from pcpq.search.result import Result
+from pcpq.search.result import Result, with_attributes
 from pcpq.search.snapshot import Snapshot
 from pcpq.search.statistics import statistics
 from pcpq.search.where import WhereLimits
@@ -391,6 +392,7 @@ class Index:
         exclude: Any = None,
         where: str | None = None,
         where_limits: WhereLimits | None = None,
+        select: Sequence[str] | str | bool | None = None,
         threads: int | None = None,
     ) -> Result:
         """Find the k best vectors for each query.
@@ -412,6 +414,7 @@ class Index:
         where : an SQL condition on attributes, such as "lang = 'en' AND year > 2020". It is evaluated on
             existing rows that filter and exclude allow
         where_limits : limits of time, memory and threads for the condition; None: pcpq.WhereLimits()
+        select : names of attributes to return with the results, in `result.attributes`; True or "*": all
         threads : number of threads; None: all CPUs of the process for a batch, one for a single query
 
         Returns
@@ -424,7 +427,7 @@ class Index:
             plan = known_plan(snapshot, k, target_recall, probes, rerank, threads)
             found = None if plan is None else snapshot.scan_single(queries, plan)
             if found is not None:
-                return found if kind == "int" else Result(found.scores, as_given(kind, snapshot, found.ids))
+                return found if kind == "int" and select is None else result_of(kind, snapshot, found, select)
         request = SearchRequest(
             k=k,
             target_recall=target_recall,
@@ -438,8 +441,7 @@ class Index:
         )
         # Read once, because a refresh may replace the contents by those with ids of another kind.
         snapshot, kind, _ = self._measured(request).contents
-        found = search(snapshot, queries, request)
-        return Result(found.scores, as_given(kind, snapshot, found.ids))
+        return result_of(kind, snapshot, search(snapshot, queries, request), select)
 
     def search_range(
         self,
@@ -624,6 +626,14 @@ def generation_of(index: Index) -> int:
     if committed is None:
         raise ValueError("this index is in memory only: it has no generation")
     return committed[0].generation
+
+
+def result_of(kind: str | None, snapshot: Snapshot, found: Result, select: Any) -> Result:
+    """Return the result of a search with ids in the user's form and the selected attributes."""
+    result = Result(found.scores, as_given(kind, snapshot, found.ids))
+    if select is None or select is False:
+        return result
+    return with_attributes(result, selected_attributes(snapshot, found.ids, select))
 
 
 def as_given(kind: str | None, snapshot: Snapshot, ids: Ids) -> NDArray[Any]:

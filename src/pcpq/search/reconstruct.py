@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.io.arrays import Float32Array
+from pcpq.io.arrays import Float32Array, Ids
 from pcpq.io.ids import as_asked
+from pcpq.search.condition import listed
 from pcpq.search.snapshot import Snapshot, joined_attributes
+from pcpq.segment.attributes import arrow
+
+if TYPE_CHECKING:
+    import pyarrow
 
 
 def vectors_of(snapshot: Snapshot, ids: Any) -> Float32Array:
@@ -30,16 +36,68 @@ def vectors_of(snapshot: Snapshot, ids: Any) -> Float32Array:
 def attributes_of(snapshot: Snapshot, ids: Any) -> Any:
     """Return a table of attributes with a row for every id."""
     wanted = as_asked(ids)
-    order, taken, count = np.full(len(wanted), -1, np.intp), [], 0
-    for part, rows in zip(snapshot.parts, snapshot.find(wanted), strict=True):
+    found = snapshot.find(wanted)
+    there = np.zeros(len(wanted), bool)
+    for rows in found:
+        there |= rows >= 0
+    refuse_missing(wanted, ~there)
+    return attributes_of_rows(snapshot, len(wanted), found)
+
+
+def selected_attributes(snapshot: Snapshot, numbers: Ids, select: Any) -> pyarrow.Table:
+    """Return some columns with a row for every integer id, in order; null where the id is -1."""
+    numbers = numbers.ravel()
+    if not snapshot.parts:
+        names = [] if every_column(select) else names_of(select)
+        return arrow().table({name: arrow().nulls(len(numbers)) for name in names})
+    columns = selected_columns(snapshot.columns.names, select)
+    return attributes_of_rows(snapshot, len(numbers), snapshot.find_numbers(numbers), columns)
+
+
+def every_column(select: Any) -> bool:
+    """Return whether `select` stands for all columns."""
+    return select is True or (isinstance(select, str) and select == "*")
+
+
+def names_of(select: Any) -> list[Any]:
+    """Return the distinct names in `select`, in order; raise a ValueError if there are none."""
+    several = isinstance(select, Iterable) and not isinstance(select, (str, bytes))
+    names = list(dict.fromkeys(select if several else [select])) if several or isinstance(select, str) else []
+    if not names:
+        raise ValueError(f"select is {select!r}; expected names of columns, or True for all")
+    return names
+
+
+def selected_columns(names: Sequence[str], select: Any) -> list[str]:
+    """Return the names of the selected columns; raise a ValueError that names those that do not exist."""
+    if every_column(select):
+        return list(names)
+    wanted = names_of(select)
+    unknown = [str(name) for name in wanted if name not in names]
+    if unknown:
+        raise ValueError(f"select names {listed(unknown)}; the columns are {listed(names)}")
+    return wanted
+
+
+def attributes_of_rows(
+    snapshot: Snapshot, count: int, found: Sequence[NDArray[np.intp]], columns: list[str] | None = None
+) -> Any:
+    """Return a table with `count` rows, given for every part the row of each, -1 if it is in another part."""
+    order, taken, done = np.full(count, -1, np.intp), [], 0
+    for part, rows in zip(snapshot.parts, found, strict=True):
         present, attributes = np.flatnonzero(rows >= 0), part.segment.attributes
+        own = None if attributes is None else attributes.table
+        if own is not None and columns is not None:
+            some = [name for name in columns if name in own.column_names]
+            own = own.select(some) if some else None
         # Part by part: to take a few rows of a chunked table, Arrow would copy all of it.
         places = part.segment.places(rows[present])
-        taken.append((None if attributes is None else attributes.table.take(places), len(present)))
-        order[present] = np.arange(count, count + len(present))
-        count += len(present)
-    refuse_missing(wanted, order < 0)
-    return joined_attributes(taken).take(order)
+        taken.append((None if own is None else own.take(places), len(present)))
+        order[present] = np.arange(done, done + len(present))
+        done += len(present)
+    table = joined_attributes(taken)
+    places = order if (order >= 0).all() else arrow().array(order, mask=order < 0)  # null: a row of nulls
+    return (table if columns is None else table.select(columns)).take(places)
 
 
 def refuse_missing(ids: NDArray[Any], missing: NDArray[np.bool_]) -> None:

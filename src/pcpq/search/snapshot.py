@@ -137,13 +137,22 @@ class Snapshot:
         """Return for every part the row of every id, -1 if missing; ids are all integers or all strings."""
         if not self.parts:
             return []
-        strings = as_string_ids(ids) if self.has_string_ids and np.size(ids) else None
-        numbers = np.atleast_1d(integer_ids(ids)) if strings is None else np.empty(0, np.int64)
-        found = []
-        for part in self.parts:
-            rows = part.segment.find(numbers) if strings is None else part.segment.find_strings(strings)
-            found.append(np.where(part.has(rows), rows, -1))
-        return found
+        if not self.has_string_ids or not np.size(ids):
+            return self.find_numbers(np.atleast_1d(integer_ids(ids)))
+        strings = as_string_ids(ids)
+        found = [part.segment.find_strings(strings) for part in self.parts]
+        return [np.where(part.has(rows), rows, -1) for part, rows in zip(self.parts, found, strict=True)]
+
+    def find_numbers(self, numbers: NDArray[Any]) -> list[NDArray[np.intp]]:
+        """Return for every part the row of every integer id, -1 if missing, also where ids are strings."""
+        found = [part.segment.find(numbers) for part in self.parts]
+        return [np.where(part.has(rows), rows, -1) for part, rows in zip(self.parts, found, strict=True)]
+
+    @lazy
+    def columns(self) -> Any:
+        """The Arrow schema of the attributes; a ValueError if there are none."""
+        tables = [part.segment.attributes and part.segment.attributes.table for part in self.parts]
+        return joined_attributes([(table and table.slice(0, 0), 0) for table in tables]).schema
 
     @lazy
     def has_string_ids(self) -> bool:
@@ -194,8 +203,7 @@ class Snapshot:
             joined = joined_attributes(found)
             return joined.cast(without_dictionaries(joined.schema))
 
-        schema = joined_attributes([(table and table.slice(0, 0), 0) for table in tables]).schema
-        held = matching(schema, where, limits, rows_of)
+        held = matching(self.columns, where, limits, rows_of)
         ends = np.cumsum(counts)
         found = [np.zeros(len(segment), bool) for segment in segments]
         for chosen, places, here in zip(found, some, np.split(held, ends[:-1]), strict=True):
