@@ -196,13 +196,14 @@ class Index:
     ) -> NDArray[Any]:
         """Update: replace the vectors that have the same ids, and add the others.
 
-        A search sees either all old vectors or all new ones.
+        A search sees either all old vectors or all new ones. `update` changes attributes alone.
 
         Parameters
         ----------
         vectors : (n, d) floats, or an iterable of (n_i, d) batches
         ids : (n,) int or str, no two equal
-        attributes : an Arrow table, a data frame or a dict of columns, with one row per vector
+        attributes : an Arrow table, a data frame or a dict of columns, with one row per vector. Columns that
+            are not given keep the values of the vectors that are replaced; None: all columns
         threads : number of threads; None: all CPUs of the process
         progress : called as progress(done, total) with numbers of vectors; total is None if it is unknown
 
@@ -212,18 +213,42 @@ class Index:
         """
         return self._insert(vectors, ids, attributes, True, threads, progress)
 
+    def update(self, ids: Any, attributes: Any) -> None:
+        """Change attributes of existing vectors. Searches see either all old values or all new ones.
+
+        Parameters
+        ----------
+        ids : (n,) int or str, no two equal; KeyError if one does not exist
+        attributes : an Arrow table, a data frame or a dict of columns, with one row per id. Other columns stay
+            as they are. A new column is null for all other vectors
+        """
+        self._refuse_readers()
+        self._fitted().update(ids, attributes)
+
     def get(self, ids: Any) -> Any:
         """Return the attributes (metadata) of ids as an Arrow table. KeyError if an id does not exist."""
         return attributes_of(self._fitted().snapshot, ids)
 
-    def remove(self, ids: Any) -> int:
-        """Delete vectors by their ids, and return how many of the ids existed.
+    def remove(
+        self, ids: Any = None, *, where: str | None = None, where_limits: WhereLimits | None = None
+    ) -> int:
+        """Delete vectors by their ids, or all for which a condition holds. Return how many were deleted.
 
         Rows are marked by tombstones. Their memory is freed by `compact`, which runs in the background when
         more than a quarter of the rows are deleted.
+
+        Parameters
+        ----------
+        ids : int or str; ids that do not exist are ignored
+        where : an SQL condition on attributes, instead of ids. Searches see either none or all of the vectors
+            deleted
+        where_limits : limits of time, memory and threads for the condition; None: pcpq.WhereLimits()
         """
         self._refuse_readers()
-        return self._fitted().remove(ids)
+        state = self._fitted()
+        if (ids is None) == (where is None):
+            raise ValueError("remove takes either ids or where")
+        return state.remove(ids) if where is None else state.remove_where(where, where_limits)
 
     def compact(self) -> None:
         """Merge all segments into one and drop deleted rows. Searches and additions continue meanwhile."""

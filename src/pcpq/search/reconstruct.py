@@ -101,6 +101,9 @@ def attributes_of_rows(
 
 
 def refuse_missing(ids: NDArray[Any], missing: NDArray[np.bool_]) -> None:
-    """Raise a KeyError that names the first id that is not in the index."""
-    if missing.any():
-        raise KeyError(f"id {ids[missing][0]!s} is not in the index")
+    """Raise a KeyError that names ids that are not in the index, at most five."""
+    gone = [str(one) for one in ids[missing][:6]]
+    if len(gone) == 1:
+        raise KeyError(f"id {gone[0]} is not in the index")
+    if gone:
+        raise KeyError(f"ids {', '.join(gone[:5])}{', ...' if len(gone) > 5 else ''} are not in the index")
