@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
 from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,14 @@ from pcpq.search.filters import Bitmap, as_bitmap
 from pcpq.search.plan import known_plan
 from pcpq.search.range import range_bound, search_range
 from pcpq.search.recall_curve import FEW, RecallCurve, check_target
-from pcpq.search.reconstruct import attributes_of, selected_attributes, vectors_of
-from pcpq.search.request import SearchRequest
+from pcpq.search.reconstruct import (
+    attributes_of,
+    batches_of,
+    selected_attributes,
+    selected_columns,
+    vectors_of,
+)
+from pcpq.search.request import LARGEST_K, SearchRequest
 from pcpq.search.result import Result, with_attributes
 from pcpq.search.snapshot import Snapshot
 from pcpq.search.statistics import statistics
@@ -41,6 +47,10 @@ from pcpq.store.refit import sample_of
 from pcpq.store.state import State
 from pcpq.store.store import Store
 from pcpq.tuning.measure import measure_index
+from pcpq.util.validation import whole_number
+
+if TYPE_CHECKING:
+    import pyarrow
 
 
 class Index:
@@ -144,6 +154,17 @@ class Index:
     def chosen(self) -> str | None:
         """Why `build` chose the quantizer and `keep` for a number of bytes per vector."""
         return self._config.chosen
+
+    @property
+    def dimensions(self) -> int:
+        """The number of dimensions of the vectors."""
+        return self._fitted().snapshot.trained.dimensions
+
+    @property
+    def attributes(self) -> pyarrow.Schema | None:
+        """The names and types of the attributes, as an Arrow schema; None if there are none."""
+        snapshot = self._fitted().snapshot
+        return snapshot.columns if snapshot.has_attributes else None
 
     def fit(self, vectors: Any, *, expected: int | None = None, threads: int | None = None) -> Index:
         """Train lists and codes on a sample of (n, d) vectors. No vectors are added.
@@ -530,6 +551,43 @@ class Index:
         bitmap : a Bitmap, which later changes of the index do not change
         """
         return self._fitted().snapshot.bitmap_where(condition, where_limits)
+
+    def ids(self, where: str | None = None, where_limits: WhereLimits | None = None) -> NDArray[Any]:
+        """Return the ids of all vectors, or of those for which an SQL condition holds.
+
+        Integers (int64) are ascending. Strings (objects) are in the order in which they were added; an upsert
+        adds anew.
+
+        Parameters
+        ----------
+        where : an SQL condition on attributes; None: all vectors
+        where_limits : limits of time, memory and threads for the condition; None: pcpq.WhereLimits()
+        """
+        snapshot, kind, _ = self._fitted().contents
+        return as_given(kind, snapshot, snapshot.numbers(where, where_limits))
+
+    def batches(
+        self, size: int = 10_000, *, vectors: bool = True, attributes: Sequence[str] | str | bool = False
+    ) -> Iterator[tuple[Any, ...]]:
+        """Iterate over all vectors as they are now, in the order of `ids()`. Later changes are not seen.
+
+        Parameters
+        ----------
+        size : number of vectors per batch; the last batch may be smaller
+        vectors : whether batches hold vectors: kept ones, or decoded codes if keep is None
+        attributes : True: batches hold all attributes; names of columns: these
+
+        Yields
+        ------
+        batch : a tuple of ids, (n, d) float32 vectors and an Arrow table of attributes, without those that are
+            not wanted
+        """
+        size = whole_number("size", size, 1, LARGEST_K)
+        snapshot, kind, _ = self._fitted().contents
+        columns = None
+        if attributes is not False and snapshot.parts:
+            columns = selected_columns(snapshot.columns.names, attributes, "attributes")
+        return batches_of(snapshot, lambda ids: as_given(kind, snapshot, ids), size, vectors, columns)
 
     def explain(self, query: Any, k: int = 10, **options: Any) -> dict[str, Any]:
         """Report the work of a search: numbers of lists, rows and candidates, and the seconds of each stage.

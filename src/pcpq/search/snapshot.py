@@ -169,6 +169,20 @@ class Snapshot:
             strings[present] = part.segment.strings(rows[present])
         return strings.reshape(numbers.shape)
 
+    def numbers(self, where: str | None = None, limits: WhereLimits | None = None) -> Ids:
+        """Return the integer ids of all rows, or of those for which an SQL condition holds, ascending."""
+        allowed = self.allowed_rows(SearchRequest(where=where, where_limits=limits))
+        found = [np.empty(0, np.int64)]
+        for part, some in zip(self.parts, allowed, strict=True):
+            rows = part.rows_left() if some.mask is None else part.segment.blocks.chosen_rows(some.mask)
+            found.append(part.segment.checked_ids[rows])
+        return np.sort(np.concatenate(found))
+
+    @property
+    def has_attributes(self) -> bool:
+        """Whether a part has attributes."""
+        return any(part.segment.attributes is not None for part in self.parts)
+
     def matching(
         self, where: str, rows: Sequence[NDArray[np.bool_] | None], limits: WhereLimits | None = None
     ) -> list[NDArray[np.bool_]]:

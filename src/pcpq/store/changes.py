@@ -280,7 +280,7 @@ class Insertion:
 
 def with_kept_columns(snapshot: Snapshot, ids: GivenIds, given: Attributes | None) -> Attributes | None:
     """Return attributes of ids, given in ascending order of numbers, with the other columns of the snapshot."""
-    if all(part.segment.attributes is None for part in snapshot.parts):
+    if not snapshot.has_attributes:
         return given
     table = None if given is None else given.table
     names = [name for name in snapshot.columns.names if table is None or name not in table.column_names]
