@@ -17,7 +17,7 @@ def test_a_memory_map_is_not_copied(tmp_path):
 @pytest.mark.parametrize(
     ("vectors", "text"),
     [
-        (np.ones((2, 3), np.int32), "vectors have dtype int32; expected float16, float32 or float64"),
+        (np.ones((2, 3), np.int32), "vectors have dtype int32; expected float16, float32, float64, int8 or"),
         (np.ones((2, 3), complex), "complex128"),
         (np.array([["a"]]), "dtype <U1"),
         (np.ones(3), r"vectors have 1 axes, shape \(3,\); expected 2"),

@@ -56,7 +56,7 @@ def test_attributes_follow_their_vectors_through_removal_upsert_and_compaction(v
     index.upsert(vectors[200:210], words[200:210], attributes={"lang": ["fr"] * 10, "extra": list(range(10))})
     for _ in range(2):
         got = index.get(["w205", "w150", "w204"]).to_pydict()
-        assert got == {"lang": ["fr", "en", "fr"], "year": [None, 2000, None], "extra": [5, None, 4]}
+        assert got == {"lang": ["fr", "en", "fr"], "year": [2005, 2000, 2004], "extra": [5, None, 4]}
         found = index.search(vectors[205], k=20, where="lang = 'fr'").ids
         assert set(found[:10]) == set(words[200:210])
         assert list(found[10:]) == [None] * 10

@@ -47,8 +47,8 @@ def build(
 
     Parameters
     ----------
-    vectors : (n, d) floats: an array, a memory map, a tensor, a data frame or an Arrow column; or an iterable
-        of (n_i, d) batches, which is read once
+    vectors : (n, d) floats, int8 or uint8: an array, a memory map, a tensor, a data frame or an Arrow column;
+        or an iterable of (n_i, d) batches, which is read once
     ids : (n,) int or str, no two equal; None: 0 to n - 1
     metric : "dot" (inner product), "cosine" or "euclidean"
     attributes : an Arrow table, a data frame or a dict of columns, with one row per vector, for conditions

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
 from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +21,19 @@ from pcpq.io.streams import Stream
 from pcpq.quantizers import Quantizer
 from pcpq.search.execute import search
 from pcpq.search.explain import explain
-from pcpq.search.filters import as_bitmap
+from pcpq.search.filters import Bitmap, as_bitmap
 from pcpq.search.plan import known_plan
 from pcpq.search.range import range_bound, search_range
 from pcpq.search.recall_curve import FEW, RecallCurve, check_target
-from pcpq.search.reconstruct import attributes_of, vectors_of
-from pcpq.search.request import SearchRequest
-from pcpq.search.result import Result
+from pcpq.search.reconstruct import (
+    attributes_of,
+    batches_of,
+    selected_attributes,
+    selected_columns,
+    vectors_of,
+)
+from pcpq.search.request import LARGEST_K, SearchRequest
+from pcpq.search.result import Result, with_attributes
 from pcpq.search.snapshot import Snapshot
 from pcpq.search.statistics import statistics
 from pcpq.search.where import WhereLimits
@@ -40,6 +47,10 @@ from pcpq.store.refit import sample_of
 from pcpq.store.state import State
 from pcpq.store.store import Store
 from pcpq.tuning.measure import measure_index
+from pcpq.util.validation import whole_number
+
+if TYPE_CHECKING:
+    import pyarrow
 
 
 class Index:
@@ -144,6 +155,17 @@ class Index:
         """Why `build` chose the quantizer and `keep` for a number of bytes per vector."""
         return self._config.chosen
 
+    @property
+    def dimensions(self) -> int:
+        """The number of dimensions of the vectors."""
+        return self._fitted().snapshot.trained.dimensions
+
+    @property
+    def attributes(self) -> pyarrow.Schema | None:
+        """The names and types of the attributes, as an Arrow schema; None if there are none."""
+        snapshot = self._fitted().snapshot
+        return snapshot.columns if snapshot.has_attributes else None
+
     def fit(self, vectors: Any, *, expected: int | None = None, threads: int | None = None) -> Index:
         """Train lists and codes on a sample of (n, d) vectors. No vectors are added.
 
@@ -195,13 +217,14 @@ class Index:
     ) -> NDArray[Any]:
         """Update: replace the vectors that have the same ids, and add the others.
 
-        A search sees either all old vectors or all new ones.
+        A search sees either all old vectors or all new ones. `update` changes attributes alone.
 
         Parameters
         ----------
         vectors : (n, d) floats, or an iterable of (n_i, d) batches
         ids : (n,) int or str, no two equal
-        attributes : an Arrow table, a data frame or a dict of columns, with one row per vector
+        attributes : an Arrow table, a data frame or a dict of columns, with one row per vector. Columns that
+            are not given keep the values of the vectors that are replaced; None: all columns
         threads : number of threads; None: all CPUs of the process
         progress : called as progress(done, total) with numbers of vectors; total is None if it is unknown
 
@@ -211,18 +234,42 @@ class Index:
         """
         return self._insert(vectors, ids, attributes, True, threads, progress)
 
+    def update(self, ids: Any, attributes: Any) -> None:
+        """Change attributes of existing vectors. Searches see either all old values or all new ones.
+
+        Parameters
+        ----------
+        ids : (n,) int or str, no two equal; KeyError if one does not exist
+        attributes : an Arrow table, a data frame or a dict of columns, with one row per id. Other columns stay
+            as they are. A new column is null for all other vectors
+        """
+        self._refuse_readers()
+        self._fitted().update(ids, attributes)
+
     def get(self, ids: Any) -> Any:
         """Return the attributes (metadata) of ids as an Arrow table. KeyError if an id does not exist."""
         return attributes_of(self._fitted().snapshot, ids)
 
-    def remove(self, ids: Any) -> int:
-        """Delete vectors by their ids, and return how many of the ids existed.
+    def remove(
+        self, ids: Any = None, *, where: str | None = None, where_limits: WhereLimits | None = None
+    ) -> int:
+        """Delete vectors by their ids, or all for which a condition holds. Return how many were deleted.
 
         Rows are marked by tombstones. Their memory is freed by `compact`, which runs in the background when
         more than a quarter of the rows are deleted.
+
+        Parameters
+        ----------
+        ids : int or str; ids that do not exist are ignored
+        where : an SQL condition on attributes, instead of ids. Searches see either none or all of the vectors
+            deleted
+        where_limits : limits of time, memory and threads for the condition; None: pcpq.WhereLimits()
         """
         self._refuse_readers()
-        return self._fitted().remove(ids)
+        state = self._fitted()
+        if (ids is None) == (where is None):
+            raise ValueError("remove takes either ids or where")
+        return state.remove(ids) if where is None else state.remove_where(where, where_limits)
 
     def compact(self) -> None:
         """Merge all segments into one and drop deleted rows. Searches and additions continue meanwhile."""
@@ -391,6 +438,7 @@ class Index:
         exclude: Any = None,
         where: str | None = None,
         where_limits: WhereLimits | None = None,
+        select: Sequence[str] | str | bool | None = None,
         threads: int | None = None,
     ) -> Result:
         """Find the k best vectors for each query.
@@ -406,11 +454,13 @@ class Index:
             was never measured (see `tune`)
         rerank : number of candidates to rerank, at least k. None: chosen by target_recall, or the larger of 100
             and 10 k
-        filter : ids that may be found, an array or a Bitmap; None: all
-        exclude : ids that must not be found
+        filter : ids that may be found: an array, a list, a set or a Bitmap; or a mask of bool with one value
+            for every id from 0 to the largest that was ever used. None: all
+        exclude : ids that must not be found, in the same forms
         where : an SQL condition on attributes, such as "lang = 'en' AND year > 2020". It is evaluated on
             existing rows that filter and exclude allow
         where_limits : limits of time, memory and threads for the condition; None: pcpq.WhereLimits()
+        select : names of attributes to return with the results, in `result.attributes`; True or "*": all
         threads : number of threads; None: all CPUs of the process for a batch, one for a single query
 
         Returns
@@ -423,22 +473,21 @@ class Index:
             plan = known_plan(snapshot, k, target_recall, probes, rerank, threads)
             found = None if plan is None else snapshot.scan_single(queries, plan)
             if found is not None:
-                return found if kind == "int" else Result(found.scores, as_given(kind, snapshot, found.ids))
+                return found if kind == "int" and select is None else result_of(kind, snapshot, found, select)
         request = SearchRequest(
             k=k,
             target_recall=target_recall,
             probes=probes,
             rerank=rerank,
-            filter=as_bitmap(filter),
-            exclude=as_bitmap(exclude),
+            filter=as_bitmap(filter, state.next_id),
+            exclude=as_bitmap(exclude, state.next_id),
             where=where,
             where_limits=where_limits,
             threads=threads,
         )
         # Read once, because a refresh may replace the contents by those with ids of another kind.
         snapshot, kind, _ = self._measured(request).contents
-        found = search(snapshot, queries, request)
-        return Result(found.scores, as_given(kind, snapshot, found.ids))
+        return result_of(kind, snapshot, search(snapshot, queries, request), select)
 
     def search_range(
         self,
@@ -462,8 +511,9 @@ class Index:
         max_distance : largest squared distance; for "euclidean"
         probes : number of lists to scan; None: as many as a search for 100 results with the default target
             scans
-        filter : ids that may be found, an array or a Bitmap; None: all
-        exclude : ids that must not be found
+        filter : ids that may be found: an array, a list, a set or a Bitmap; or a mask of bool with one value
+            for every id from 0 to the largest that was ever used. None: all
+        exclude : ids that must not be found, in the same forms
         where : an SQL condition on attributes
         where_limits : limits of time, memory and threads for the condition; None: pcpq.WhereLimits()
         threads : number of threads; None: all CPUs of the process
@@ -474,20 +524,70 @@ class Index:
         scores, ids : scores and ids of all queries, one query after the other, each best first
         """
         bound = range_bound(self.metric, min_score, max_distance)
-        only, refused = as_bitmap(filter), as_bitmap(exclude)
+        state = self._fitted()
         request = SearchRequest(
             k=1,
             probes=probes,
-            filter=only,
-            exclude=refused,
+            filter=as_bitmap(filter, state.next_id),
+            exclude=as_bitmap(exclude, state.next_id),
             where=where,
             where_limits=where_limits,
             threads=threads,
         )
-        state = self._fitted()
         snapshot = state.snapshot
         limits, scores, ids = search_range(snapshot, queries, request, bound)
         return limits, scores, as_given(state.kind, snapshot, ids)
+
+    def where(self, condition: str, where_limits: WhereLimits | None = None) -> Bitmap:
+        """Return the ids for which an SQL condition on attributes holds now, for `filter` and `exclude`.
+
+        Parameters
+        ----------
+        condition : an SQL condition, such as "lang = 'en' AND year > 2020"
+        where_limits : limits of time, memory and threads for the condition; None: pcpq.WhereLimits()
+
+        Returns
+        -------
+        bitmap : a Bitmap, which later changes of the index do not change
+        """
+        return self._fitted().snapshot.bitmap_where(condition, where_limits)
+
+    def ids(self, where: str | None = None, where_limits: WhereLimits | None = None) -> NDArray[Any]:
+        """Return the ids of all vectors, or of those for which an SQL condition holds.
+
+        Integers (int64) are ascending. Strings (objects) are in the order in which they were added; an upsert
+        adds anew.
+
+        Parameters
+        ----------
+        where : an SQL condition on attributes; None: all vectors
+        where_limits : limits of time, memory and threads for the condition; None: pcpq.WhereLimits()
+        """
+        snapshot, kind, _ = self._fitted().contents
+        return as_given(kind, snapshot, snapshot.numbers(where, where_limits))
+
+    def batches(
+        self, size: int = 10_000, *, vectors: bool = True, attributes: Sequence[str] | str | bool = False
+    ) -> Iterator[tuple[Any, ...]]:
+        """Iterate over all vectors as they are now, in the order of `ids()`. Later changes are not seen.
+
+        Parameters
+        ----------
+        size : number of vectors per batch; the last batch may be smaller
+        vectors : whether batches hold vectors: kept ones, or decoded codes if keep is None
+        attributes : True: batches hold all attributes; names of columns: these
+
+        Yields
+        ------
+        batch : a tuple of ids, (n, d) float32 vectors and an Arrow table of attributes, without those that are
+            not wanted
+        """
+        size = whole_number("size", size, 1, LARGEST_K)
+        snapshot, kind, _ = self._fitted().contents
+        columns = None
+        if attributes is not False and snapshot.parts:
+            columns = selected_columns(snapshot.columns.names, attributes, "attributes")
+        return batches_of(snapshot, lambda ids: as_given(kind, snapshot, ids), size, vectors, columns)
 
     def explain(self, query: Any, k: int = 10, **options: Any) -> dict[str, Any]:
         """Report the work of a search: numbers of lists, rows and candidates, and the seconds of each stage.
@@ -502,7 +602,7 @@ class Index:
             if name not in SearchRequest._fields:
                 raise ValueError(f"explain has no option {name!r}")
         for name in ("filter", "exclude"):
-            options[name] = as_bitmap(options.get(name))
+            options[name] = as_bitmap(options.get(name), self._fitted().next_id)
         request = SearchRequest(k=k, **options)
         return explain(self._measured(request).snapshot, query, request)
 
@@ -609,6 +709,14 @@ def generation_of(index: Index) -> int:
     if committed is None:
         raise ValueError("this index is in memory only: it has no generation")
     return committed[0].generation
+
+
+def result_of(kind: str | None, snapshot: Snapshot, found: Result, select: Any) -> Result:
+    """Return the result of a search with ids in the user's form and the selected attributes."""
+    result = Result(found.scores, as_given(kind, snapshot, found.ids))
+    if select is None or select is False:
+        return result
+    return with_attributes(result, selected_attributes(snapshot, found.ids, select))
 
 
 def as_given(kind: str | None, snapshot: Snapshot, ids: Ids) -> NDArray[Any]:

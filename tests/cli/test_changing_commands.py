@@ -87,3 +87,15 @@ def test_attributes_of_an_index_come_along_with_what_is_added(run, tmp_path, row
     with pcpq.open(index) as opened:
         assert len(opened) == 70
         assert set(opened.search(rows[60], k=3, where="len = 60").ids) == {"w60", None}
+
+
+def test_vectors_are_removed_by_a_condition(rows, found, run, tmp_path):
+    pytest.importorskip("duckdb")
+    index = tmp_path / "index"
+    pcpq.build(rows[:200], metric="dot", attributes={"year": np.arange(200)}).save(index)
+    told = found("remove", index, "--where", "year < 50")
+    assert told == {"index": str(index), "removed": 50, "vectors": 150}
+    assert run("remove", index, "--where", "year < 50")[1] == f"{index}: 0 removed, 150 vectors now\n"
+    one_line(run("remove", index, "--where", "year < 50", "--id", "3"), "not both")
+    one_line(run("remove", index, "--where", "nope"), "nope")
+    one_line(run("remove", index), "give FILE, --id or --where")

@@ -113,3 +113,44 @@ def test_results_that_do_not_match_are_refused():
             write_results(io.BytesIO(), *arguments)
     with pytest.raises(ValueError, match="2 names of queries for 3 queries"):
         written("csv", queries=["a", "b"])
+
+
+ATTRIBUTES = pyarrow.table(
+    {
+        "id": ["x,y", None, "?", "\x1b", "?", "?", "?", "?", "?"],
+        "n": [1.5, float("nan"), 0, None, 0, 0, 0, 0, 0],
+        "at": pyarrow.array([1, 2, 0, None, 0, 0, 0, 0, 0], pyarrow.timestamp("ns")),
+        "tags": [["a", "b"], [], None, [None], None, None, None, None, None],
+        "raw": [b"\xff", b"a", b"", None, b"", b"", b"", b"", b""],
+    }
+)
+
+
+def test_attributes_are_columns_of_tables_csv_and_parquet_files():
+    assert written("table", attributes=ATTRIBUTES.select(["id", "n"])).decode().splitlines() == [
+        "query  rank  id  score  attributes.id    n",
+        "    0     1   3    0.1  x,y            1.5",
+        "    0     2   1   0.05",
+        "    1     1   2  1e-08  \\x1b",
+    ]
+    lines = list(csv.reader(io.StringIO(written("csv", attributes=ATTRIBUTES).decode())))
+    assert lines == [
+        ["query", "rank", "id", "score", "attributes.id", "n", "at", "tags", "raw"],
+        ["0", "1", "3", "0.1", "x,y", "1.5", "1970-01-01 00:00:00.000000001", '["a", "b"]', "\\xff"],
+        ["0", "2", "1", "0.05", "", "", "1970-01-01 00:00:00.000000002", "[]", "a"],
+        ["1", "1", "2", "1e-08", "\x1b", "", "", "[null]", ""],
+    ]
+    table = pyarrow.parquet.read_table(io.BytesIO(written("parquet", attributes=ATTRIBUTES)))
+    assert table.column_names == lines[0]
+    assert table["tags"].to_pylist() == [["a", "b"], [], [None]]
+    assert table.schema.field("at").type == pyarrow.timestamp("ns")
+
+
+def test_attributes_are_objects_in_json():
+    lines = [json.loads(line) for line in written("jsonl", attributes=ATTRIBUTES).splitlines()]
+    assert [len(line["attributes"]) for line in lines] == [2, 1, 0]
+    first = {"id": "x,y", "n": 1.5, "at": "1970-01-01 00:00:00.000000001", "tags": ["a", "b"], "raw": "\\xff"}
+    assert lines[0]["attributes"][0] == first
+    assert lines[1]["attributes"] == [{"id": "\x1b", "n": None, "at": None, "tags": [None], "raw": None}]
+    with pytest.raises(ValueError, match="8 rows for 9 results"):
+        written("csv", attributes=ATTRIBUTES.slice(1))

@@ -243,3 +243,14 @@ def test_relevance_is_between_0_and_1():
         assert found == sorted(found)
         assert min(found) >= 0
         assert max(found) <= 1
+
+
+def test_a_replaced_document_has_the_new_metadata_only(tmp_path):
+    store = Documents(tmp_path / "store")
+    put(store, ["king", "queen"], [{"year": 1, "lang": "en"}, {"year": 2}])
+    put(store, ["king", "piano"], [{"kind": "x"}, {"year": 3}])
+    assert store.index.get(["king", "queen"]).select(["year", "lang", "kind"]).to_pylist() == [
+        {"year": None, "lang": None, "kind": "x"},
+        {"year": 2.0, "lang": None, "kind": None},
+    ]
+    store.close()

@@ -80,8 +80,12 @@ def add_remove(commands: Commands) -> None:
     parser = commands.add(
         "remove",
         remove,
-        "delete vectors from an index by their ids",
-        ["pcpq remove words.pcpq --id king --id queen", "pcpq remove words.pcpq gone.txt"],
+        "delete vectors from an index by their ids or by a condition",
+        [
+            "pcpq remove words.pcpq --id king --id queen",
+            "pcpq remove words.pcpq gone.txt",
+            'pcpq remove pages.pcpq --where "year < 2000"',
+        ],
         "Ids that do not exist are ignored.",
     )
     add_index(parser)
@@ -92,6 +96,7 @@ def add_remove(commands: Commands) -> None:
         help="ids: text file with one per line, .npy array, or file of vectors with ids; -: standard input",
     )
     parser.add_argument("--id", metavar="ID", action="append", default=[], help="one id; can be repeated")
+    parser.add_argument("--where", metavar="SQL", help="condition on attributes, instead of ids")
     parser.add_argument(
         "--id-column", metavar="NAME", help='ids: name of the column, field or array in FILE (default: "id")'
     )
@@ -99,12 +104,18 @@ def add_remove(commands: Commands) -> None:
 
 
 def remove(options: argparse.Namespace) -> None:
-    """Remove vectors from an index by their ids and commit."""
+    """Remove vectors from an index by their ids or by a condition, and commit."""
     import pcpq
     from pcpq.cli.inputs import as_ids_of, ids_in
 
-    if options.file is None and not options.id:
-        raise ValueError("no ids to remove: give FILE or --id")
+    by_ids = options.file is not None or bool(options.id)
+    if by_ids and options.where is not None:
+        raise ValueError("give ids (FILE or --id) or --where, not both")
+    if options.where is not None:
+        remove_where(options)
+        return
+    if not by_ids:
+        raise ValueError("no ids to remove: give FILE, --id or --where")
     given = [] if options.file is None else list(ids_in(options, options.file))
     with pcpq.open(options.index, mode="a") as index:
         ids = as_ids_of(index, [*options.id, *given])
@@ -117,4 +128,19 @@ def remove(options: argparse.Namespace) -> None:
         options.json,
         found,
         lambda: print(f"{options.index}: {removed:,} of {len(ids):,} ids removed, {left:,} vectors now"),
+    )
+
+
+def remove_where(options: argparse.Namespace) -> None:
+    """Remove the vectors for which a condition holds, and commit."""
+    import pcpq
+
+    with pcpq.open(options.index, mode="a") as index:
+        removed = index.remove(where=options.where)
+        if removed:
+            index.commit()
+        left = len(index)
+    found = {"index": options.index, "removed": removed, "vectors": left}
+    print_result(
+        options.json, found, lambda: print(f"{options.index}: {removed:,} removed, {left:,} vectors now")
     )

@@ -26,6 +26,7 @@ class Found(NamedTuple):
     ids: Any  # (n, k)
     scores: Any  # (n, k)
     queries: Sequence[Any] | None
+    attributes: Any = None  # an Arrow table with n k rows, for --select
 
 
 def add_search(commands: Commands) -> None:
@@ -37,6 +38,7 @@ def add_search(commands: Commands) -> None:
         [
             "pcpq search words.pcpq queries.npy -k 10 --out nearest.csv",
             "pcpq search words.pcpq --word king --word queen -k 5",
+            "pcpq search pages.pcpq queries.npy --select title,year",
             "pcpq search pages.pcpq queries.jsonl --where \"lang = 'en'\" --target-recall 0.99 --json",
         ],
         "Scores are inner products, cosines or squared distances, best first.",
@@ -66,6 +68,9 @@ def add_search(commands: Commands) -> None:
     parser.add_argument("--rerank", metavar="N", type=int, help="number of candidates to rerank")
     parser.add_argument("--where", metavar="SQL", help='condition on attributes, such as "year > 2020"')
     parser.add_argument(
+        "--select", metavar="NAMES", help='attributes to show with results, separated by commas; "*": all'
+    )
+    parser.add_argument(
         "--format",
         choices=RESULT_FORMATS,
         help="format of the results (default: by suffix of OUT, otherwise table)",
@@ -90,6 +95,8 @@ def search(options: argparse.Namespace) -> None:
 
     if (options.file is None) == (options.ids is None):
         raise ValueError("give FILE or --word, not both")
+    if options.select is not None and options.ray is not None:
+        raise ValueError("--select is for an index that is opened here, not for --ray")
     format = format_of_results(options)
     if options.out is not None and Path(options.out).is_file() and not options.force:
         raise FileExistsError(f"{options.out} exists already: --force replaces it")
@@ -101,9 +108,10 @@ def search(options: argparse.Namespace) -> None:
     seconds = time.perf_counter() - start
     if options.out is None:
         sys.stdout.flush()
-        write_results(sys.stdout.buffer, found.ids, found.scores, format, queries=found.queries)
+    out = sys.stdout.buffer if options.out is None else options.out
+    write_results(out, found.ids, found.scores, format, queries=found.queries, attributes=found.attributes)
+    if options.out is None:
         return
-    write_results(options.out, found.ids, found.scores, format, queries=found.queries)
     count = len(found.ids)
     summary = {"out": options.out, "queries": count, "k": options.k, "seconds": seconds}
     print_result(
@@ -145,7 +153,22 @@ def settings(options: argparse.Namespace) -> dict[str, Any]:
     names = ["k", "target_recall", "probes", "rerank", "where"]
     if options.ray is None:  # actors choose their number of threads
         names.append("threads")
-    return {name: getattr(options, name) for name in names}
+    found = {name: getattr(options, name) for name in names}
+    return found if options.select is None else found | {"select": names_in(options.select)}
+
+
+def names_in(text: str) -> str | list[str]:
+    """Return the names of columns in an option; "*" stands for all."""
+    return text if text.strip() == "*" else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """Return the attributes of several results as one table; None if there are none."""
+    if parts[0].attributes is None:
+        return None
+    import pyarrow
+
+    return pyarrow.concat_tables([part.attributes for part in parts])
 
 
 def by_vectors(index: Any, options: argparse.Namespace) -> Found:
@@ -162,9 +185,8 @@ def by_vectors(index: Any, options: argparse.Namespace) -> Found:
         for some in slices(len(queries), QUERIES_AT_ONCE):
             parts.append(index.search(queries[some], **settings(options)))
             bar.reach(some.stop, len(queries))
-    return Found(
-        np.concatenate([part.ids for part in parts]), np.concatenate([part.scores for part in parts]), names
-    )
+    ids, scores = (np.concatenate([getattr(part, name) for part in parts]) for name in ("ids", "scores"))
+    return Found(ids, scores, names, joined(parts))
 
 
 def by_ids(index: Any, options: argparse.Namespace) -> Found:
@@ -178,4 +200,5 @@ def by_ids(index: Any, options: argparse.Namespace) -> Found:
         index.search(index.reconstruct(ids[i : i + 1])[0], exclude=ids[i : i + 1], **settings(options))
         for i in range(len(ids))
     ]
-    return Found(np.array([part.ids for part in parts]), np.array([part.scores for part in parts]), ids)
+    found, scores = (np.array([getattr(part, name) for part in parts]) for name in ("ids", "scores"))
+    return Found(found, scores, ids, joined(parts))

@@ -16,7 +16,7 @@ from pcpq.building import open_index
 from pcpq.errors import LockedError
 from pcpq.index import Index
 from pcpq.integrations.conditions import METADATA, both
-from pcpq.integrations.metadata import NODE, TEXT, columns_there, table_of
+from pcpq.integrations.metadata import NODE, TEXT, columns_there, table_of, with_null_columns
 from pcpq.io.arrays import Float32Array
 from pcpq.search.condition import refusal
 from pcpq.search.recall_curve import FEW
@@ -136,7 +136,10 @@ class Documents:
             if len(self) == 0:
                 self._train_first(new_vectors, new_ids, table)
             else:
-                self._existing_index().upsert(new_vectors, new_ids, attributes=table)
+                index = self._existing_index()
+                if any(some_id in index for some_id in new_ids):
+                    table = with_null_columns(table, columns)  # keys that a document no longer has
+                index.upsert(new_vectors, new_ids, attributes=table)
             self._columns = columns  # before the commit: if it fails, the index in memory still has them
             self._commit()
             self._retrain_if_grown()

@@ -52,6 +52,15 @@ def table_of(
     return pa.table(made)
 
 
+def with_null_columns(table: Any, columns: Mapping[str, type]) -> Any:
+    """Return a table with nulls in the columns that it lacks, which an upsert would otherwise keep."""
+    kinds = column_kinds()
+    for key, kind in columns.items():
+        if key not in table.column_names:
+            table = table.append_column(key, arrow().nulls(len(table), kinds[kind]))
+    return table
+
+
 def columns_there(index: Index, path: Path | None) -> dict[str, type]:
     """Return the keys that are columns of an index, and their types; a ValueError if it holds no documents."""
     if len(index) == 0:

@@ -31,16 +31,22 @@ def as_vectors(vectors: Any, name: str = "vectors", dimensions: int | None = Non
 
 
 def held_vectors(vectors: Any, name: str = "vectors", dimensions: int | None = None) -> FloatArray | LazyRows:
-    """Check that `vectors` are non-empty (n, d) floats, and return them without copying or reading all rows."""
+    """Check that `vectors` are non-empty (n, d) numbers, and return them without copying or reading all rows.
+
+    Rows of int8 and uint8 become float32 when they are read.
+    """
     array = as_held(vectors, name)
-    if array.dtype.char not in "efd":  # float16, float32, float64
-        raise ValueError(f"{name} have dtype {array.dtype}; expected float16, float32 or float64")
+    if array.dtype.char not in "efdbB":  # float16, float32, float64, int8, uint8
+        raise ValueError(f"{name} have dtype {array.dtype}; expected float16, float32, float64, int8 or uint8")
     if array.ndim != 2:
         raise ValueError(f"{name} have {array.ndim} axes, shape {array.shape}; expected 2: (n, d)")
     if array.shape[0] == 0 or array.shape[1] == 0:
         raise ValueError(f"{name} are empty: shape {array.shape}")
     if dimensions is not None and array.shape[1] != dimensions:
         raise ValueError(f"{name} have {array.shape[1]} dimensions, the quantizer has {dimensions}")
+    if array.dtype.char in "bB":
+        like = np.empty((0, array.shape[1]), np.float32)
+        return LazyRows(len(array), lambda rows: array[rows].astype(np.float32), like)
     return array
 
 

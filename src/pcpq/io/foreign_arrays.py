@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 AnyArray = NDArray[Any]
 
 # Names of the dtypes of data frames and columns.
-FLOATS = re.compile(r"(half)?(float|double)")
+FLOATS = re.compile(r"(half)?(float|double)|u?int8$")
 LISTS = re.compile(r"(large_|fixed_size_)?list|array\(")
 # DLPack devices whose memory the CPU can read: CPU memory, and host memory of CUDA and ROCm.
 READABLE_DEVICES = (1, 3, 11, 13)

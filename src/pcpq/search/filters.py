@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,8 +13,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from pcpq.io.foreign_arrays import as_array
 from pcpq.io.ids import as_string_ids, integer_ids, is_id, kind_of
+from pcpq.segment.ids import StringIds
+from pcpq.segment.part import rows_in
 from pcpq.segment.segment import Allowed, Mask, Segment
+from pcpq.util.lazy import lazy
 
 # Memory of conditions that a snapshot remembers.
 MOST_CACHED_BYTES = 1 << 26
@@ -57,7 +62,7 @@ class Bitmap:
     """A set of ids for `filter` and `exclude`, prepared for repeated use: ids are looked up once per segment.
 
     `a & b`, `a | b` and `~a` combine bitmaps. The complement `~a` holds all ids but those of `a`, in whichever
-    index it is used.
+    index it is used. `index.where` returns the ids for which an SQL condition holds.
 
     Parameters
     ----------
@@ -66,17 +71,23 @@ class Bitmap:
     """
 
     def __init__(self, ids: Any) -> None:
-        if isinstance(ids, (set, frozenset)):
-            ids = list(ids)
-        mask = np.asarray(ids) if isinstance(ids, (np.ndarray, list)) else None
-        if mask is not None and mask.dtype == bool and mask.ndim == 1:
+        mask = as_mask(ids)
+        if mask is not None:
             ids = np.flatnonzero(mask)
+        elif isinstance(ids, (set, frozenset)):
+            ids = list(ids)
         strings = kind_of(ids) == "str"
-        self.ids: NDArray[Any] = np.unique(
-            np.array(as_string_ids(ids), object) if strings else integer_ids(ids)
+        # Of one dtype: an empty list has another.
+        found = np.unique(
+            np.array(as_string_ids(ids), object) if strings else integer_ids(ids).astype(np.int64, copy=False)
         )
-        self.complement = False
-        self._masks: WeakKeyDictionary[Segment, Mask] = WeakKeyDictionary()
+        self.__setstate__({"ids": found, "complement": False})
+
+    @lazy
+    def ids(self) -> NDArray[Any]:
+        """The sorted ids; those that are not in the set if it is a complement."""
+        names = self._names  # strings are decoded only when they are needed
+        return np.array(sorted(names[place] for place in range(len(names))), np.object_)
 
     def __len__(self) -> int:
         if self.complement:
@@ -87,7 +98,7 @@ class Bitmap:
         return self.complement or len(self.ids) > 0
 
     def __contains__(self, some_id: Any) -> bool:
-        place = np.searchsorted(self.ids, some_id) if is_id(some_id, self._kind) else len(self.ids)
+        place = bisect_left(self.ids, some_id) if is_id(some_id, self._kind) else len(self.ids)
         return bool(place < len(self.ids) and self.ids[place] == some_id) != self.complement
 
     def __invert__(self) -> Bitmap:
@@ -103,8 +114,7 @@ class Bitmap:
             return bitmap_of(np.union1d(self.ids, other.ids) if kinds else self.ids, True)
         if self.complement:
             return other & self
-        chosen = np.isin(self.ids, other.ids, invert=other.complement)
-        return bitmap_of(self.ids[chosen])
+        return bitmap_of(self.ids[contained(self.ids, other.ids) != other.complement])
 
     def __or__(self, other: object) -> Bitmap:
         return ~(~self & ~other) if isinstance(other, Bitmap) else NotImplemented
@@ -118,7 +128,10 @@ class Bitmap:
         return {"ids": self.ids, "complement": self.complement}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _masks=WeakKeyDictionary())
+        self.complement: bool
+        self._names: StringIds  # only if `ids` are not decoded yet
+        self._masks: WeakKeyDictionary[Segment, Mask] = WeakKeyDictionary()
+        vars(self).update(state)
 
     @property
     def _kind(self) -> str:
@@ -132,6 +145,35 @@ def bitmap_of(ids: NDArray[Any], complement: bool = False) -> Bitmap:
     return bitmap
 
 
+def bitmap_of_rows(rows: Sequence[tuple[Segment, Mask]]) -> Bitmap:
+    """Return the bitmap of the ids of rows, given by a mask per segment, which are not looked up again."""
+    numbers, names = [np.empty(0, np.int64)], []
+    for segment, mask in rows:
+        places = np.flatnonzero(rows_in(segment.blocks, mask)[segment.by_id])
+        if segment.names is None:
+            numbers.append(segment.ids[segment.by_id[places]])
+        else:
+            names.append(segment.names.chosen(places))
+    bitmap = Bitmap.__new__(Bitmap)
+    # Sorted runs, one per segment, which a stable sort merges.
+    found = (
+        {"_names": StringIds.joined(names)}
+        if names
+        else {"ids": np.sort(np.concatenate(numbers), kind="stable")}
+    )
+    bitmap.__setstate__(found | {"complement": False})
+    bitmap._masks.update(rows)
+    return bitmap
+
+
+def contained(ids: NDArray[Any], others: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which of these sorted ids are among others."""
+    if ids.dtype != object or others.dtype != object:
+        return np.isin(ids, others)
+    known = set(others.tolist())  # np.isin compares all pairs of objects
+    return np.fromiter((one in known for one in ids.tolist()), bool, len(ids))
+
+
 def mask_of(bitmap: Bitmap, part: FilteredPart) -> Mask:
     """Return the mask of the rows of a part that are in the set; ids are looked up once per segment."""
     masks = bitmap._masks
@@ -140,9 +182,29 @@ def mask_of(bitmap: Bitmap, part: FilteredPart) -> Mask:
     return part.every_row & ~masks[part.segment] if bitmap.complement else masks[part.segment]
 
 
-def as_bitmap(ids: Any) -> Bitmap | None:
-    """Return the ids of a filter as a Bitmap; None for no filter."""
-    return ids if ids is None or isinstance(ids, Bitmap) else Bitmap(ids)
+def as_bitmap(ids: Any, next_id: int | None = None) -> Bitmap | None:
+    """Return the ids of a filter as a Bitmap; None for no filter.
+
+    `next_id` is the largest id that was ever used in the index, plus 1. A mask of another length is refused.
+    """
+    if ids is None or isinstance(ids, Bitmap):
+        return ids
+    mask = as_mask(ids) if next_id is not None else None
+    if mask is not None and len(mask) != next_id:
+        raise ValueError(
+            f"a filter of bool has {len(mask)} values; expected {next_id}, one for every id from 0 on"
+        )
+    return Bitmap(ids)
+
+
+def as_mask(ids: Any) -> NDArray[np.bool_] | None:
+    """Return a filter of bool values as an array; None if the filter holds ids."""
+    if not isinstance(ids, (list, tuple)) and not hasattr(ids, "dtype"):
+        return None
+    if isinstance(ids, (list, tuple)) and not (ids and isinstance(ids[0], (bool, np.bool_))):
+        return None
+    given = as_array(ids, "ids")
+    return given if given.dtype == bool and given.ndim == 1 else None
 
 
 def allowed_rows(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numpy.typing import NDArray
 
 from pcpq.io.arrays import Float32Array
+
+if TYPE_CHECKING:
+    import pyarrow
 
 
 class Result(NamedTuple):
@@ -19,3 +22,24 @@ class Result(NamedTuple):
     def distances(self) -> Float32Array:
         """The scores of a search by Euclidean distance: squared distances, where smaller is better."""
         return self.scores
+
+    @property
+    def attributes(self) -> pyarrow.Table | None:
+        """The columns of `search(..., select=...)`: one row per hit, in the order of `ids.ravel()`.
+
+        Rows of missing results are null. None if no columns were selected.
+        """
+        return None
+
+
+class SelectedResult(Result):
+    """A result with the attributes of its hits."""
+
+    attributes: Any = None
+
+
+def with_attributes(result: Result, table: pyarrow.Table) -> Result:
+    """Return a result with a table of attributes, one row per hit."""
+    found = SelectedResult(*result)
+    found.attributes = table
+    return found

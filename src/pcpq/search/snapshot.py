@@ -16,7 +16,7 @@ from pcpq import _core
 from pcpq.errors import FormatError
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.io.ids import as_string_ids, integer_ids
-from pcpq.search.filters import ConditionCache, allowed_rows
+from pcpq.search.filters import Bitmap, ConditionCache, allowed_rows, bitmap_of_rows
 from pcpq.search.recall_curve import RecallCurve
 from pcpq.search.request import SearchRequest
 from pcpq.search.result import Result
@@ -88,6 +88,16 @@ class Snapshot:
         """The rows for which conditions hold that were evaluated on all rows."""
         return ConditionCache()
 
+    def bitmap_where(self, where: str, limits: WhereLimits | None) -> Bitmap:
+        """Return the ids for which an SQL condition holds, with their rows in the segments."""
+        allowed = self.allowed_rows(SearchRequest(where=where, where_limits=limits))
+        return bitmap_of_rows(
+            [
+                (part.segment, part.every_row if some.mask is None else some.mask)
+                for part, some in zip(self.parts, allowed, strict=True)
+            ]
+        )
+
     def scan(
         self, queries: Float32Array, plan: SearchPlan, trace: ScanTrace | None = None
     ) -> tuple[Scores, Ids]:
@@ -130,13 +140,22 @@ class Snapshot:
         """Return for every part the row of every id, -1 if missing; ids are all integers or all strings."""
         if not self.parts:
             return []
-        strings = as_string_ids(ids) if self.has_string_ids and np.size(ids) else None
-        numbers = np.atleast_1d(integer_ids(ids)) if strings is None else np.empty(0, np.int64)
-        found = []
-        for part in self.parts:
-            rows = part.segment.find(numbers) if strings is None else part.segment.find_strings(strings)
-            found.append(np.where(part.has(rows), rows, -1))
-        return found
+        if not self.has_string_ids or not np.size(ids):
+            return self.find_numbers(np.atleast_1d(integer_ids(ids)))
+        strings = as_string_ids(ids)
+        found = [part.segment.find_strings(strings) for part in self.parts]
+        return [np.where(part.has(rows), rows, -1) for part, rows in zip(self.parts, found, strict=True)]
+
+    def find_numbers(self, numbers: NDArray[Any]) -> list[NDArray[np.intp]]:
+        """Return for every part the row of every integer id, -1 if missing, also where ids are strings."""
+        found = [part.segment.find(numbers) for part in self.parts]
+        return [np.where(part.has(rows), rows, -1) for part, rows in zip(self.parts, found, strict=True)]
+
+    @lazy
+    def columns(self) -> Any:
+        """The Arrow schema of the attributes; a ValueError if there are none."""
+        tables = [part.segment.attributes and part.segment.attributes.table for part in self.parts]
+        return joined_attributes([(table and table.slice(0, 0), 0) for table in tables]).schema
 
     @lazy
     def has_string_ids(self) -> bool:
@@ -152,6 +171,20 @@ class Snapshot:
             present = np.flatnonzero(rows >= 0)
             strings[present] = part.segment.strings(rows[present])
         return strings.reshape(numbers.shape)
+
+    def numbers(self, where: str | None = None, limits: WhereLimits | None = None) -> Ids:
+        """Return the integer ids of all rows, or of those for which an SQL condition holds, ascending."""
+        allowed = self.allowed_rows(SearchRequest(where=where, where_limits=limits))
+        found = [np.empty(0, np.int64)]
+        for part, some in zip(self.parts, allowed, strict=True):
+            rows = part.rows_left() if some.mask is None else part.segment.blocks.chosen_rows(some.mask)
+            found.append(part.segment.checked_ids[rows])
+        return np.sort(np.concatenate(found))
+
+    @property
+    def has_attributes(self) -> bool:
+        """Whether a part has attributes."""
+        return any(part.segment.attributes is not None for part in self.parts)
 
     def matching(
         self, where: str, rows: Sequence[NDArray[np.bool_] | None], limits: WhereLimits | None = None
@@ -187,8 +220,7 @@ class Snapshot:
             joined = joined_attributes(found)
             return joined.cast(without_dictionaries(joined.schema))
 
-        schema = joined_attributes([(table and table.slice(0, 0), 0) for table in tables]).schema
-        held = matching(schema, where, limits, rows_of)
+        held = matching(self.columns, where, limits, rows_of)
         ends = np.cumsum(counts)
         found = [np.zeros(len(segment), bool) for segment in segments]
         for chosen, places, here in zip(found, some, np.split(held, ends[:-1]), strict=True):

@@ -259,3 +259,14 @@ def same_rows(tables: Sequence[tuple[pyarrow.Table | None, int]]) -> pyarrow.Tab
         return pa.Table.from_arrays(columns, schema=schema)
 
     return pa.concat_tables([fill(table, count) for table, count in tables])
+
+
+def overlaid(old: pyarrow.Table | None, new: pyarrow.Table | None) -> Attributes | None:
+    """Return attributes with the columns of both tables, of the new one where both have a column."""
+    if old is None or new is None:
+        table = old if new is None else new
+        return None if table is None else Attributes.of(table)
+    for name, column in zip(new.column_names, new.columns, strict=True):
+        place = old.schema.get_field_index(name)
+        old = old.append_column(name, column) if place < 0 else old.set_column(place, name, column)
+    return Attributes.of(old)

@@ -1,4 +1,4 @@
-"""Additions and removals. Slow work is prepared before the writer's lock is taken."""
+"""Additions, updates and removals. Slow work is prepared before the writer's lock is taken."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.io.arrays import Float32Array, Ids
-from pcpq.io.ids import as_string_ids, integer_ids
+from pcpq.io.ids import as_asked, as_string_ids, integer_ids
 from pcpq.io.streams import Stream
+from pcpq.search.reconstruct import attributes_of_rows, refuse_missing
+from pcpq.search.request import SearchRequest
 from pcpq.search.snapshot import Snapshot
-from pcpq.segment.attributes import Attributes, as_table, same_rows
+from pcpq.search.where import WhereLimits
+from pcpq.segment.attributes import Attributes, as_table, overlaid, same_rows
 from pcpq.segment.encoded_rows import EncodedRows, EncodedRowsBuilder
 from pcpq.segment.ids import GivenIds, given_ids, refuse_other_kind
 from pcpq.segment.list_statistics import ListStatistics
 from pcpq.segment.part import Part
 from pcpq.segment.segment import Segment
 from pcpq.segment.trained import Trained
+from pcpq.store.merging import segment_of_rows
 from pcpq.store.refit import encode_again
 from pcpq.store.store import Contents
 from pcpq.util.threads import available_threads
@@ -102,6 +106,77 @@ class Removal:
         return contents._replace(snapshot=after)
 
 
+def same_parts(one: Sequence[Part], other: Sequence[Part]) -> bool:
+    """Return whether no part was changed, added or merged."""
+    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
+
+
+class ConditionalRemoval:
+    """A removal of the vectors for which an SQL condition holds."""
+
+    def __init__(self, where: str, limits: WhereLimits | None) -> None:
+        self._request = SearchRequest(where=where, where_limits=limits)
+        self._prepared: tuple[Sequence[Part], list[NDArray[np.intp]]] = (), []
+        self.removed = 0  # number of removed vectors
+
+    def prepare(self, contents: Contents) -> None:
+        """Evaluate the condition."""
+        parts, rows = contents.snapshot.parts, []
+        for part, some in zip(parts, contents.snapshot.allowed_rows(self._request), strict=True):
+            rows.append(part.segment.blocks.chosen_rows(part.every_row if some.mask is None else some.mask))
+        self._prepared = parts, rows
+
+    def apply(self, contents: Contents) -> Contents | None:
+        """Return the contents without the removed rows; None if they have changed since `prepare`."""
+        parts, rows = self._prepared
+        before = contents.snapshot
+        if not same_parts(parts, before.parts):
+            return None
+        after = before.without_rows(rows)
+        self.removed = len(before) - len(after)
+        return contents._replace(snapshot=after)
+
+
+class Update:
+    """A change of attributes. The encoded rows of the vectors move to a new segment with a new table."""
+
+    def __init__(self, ids: Any, attributes: Any, kind: str | None) -> None:
+        asked = as_asked(ids)
+        self._ids = given_ids(asked, len(asked), kind if len(asked) else None)
+        self._table = as_table(attributes, len(asked))
+        self._parts: Sequence[Part] = ()
+        self._rows: list[NDArray[np.intp]] = []
+        self._segment: Segment | None = None
+
+    def prepare(self, contents: Contents) -> None:
+        """Make the new segment; raise a KeyError if an id does not exist."""
+        snapshot, given = contents.snapshot, self._ids.given
+        if given is None:
+            raise AssertionError("an update names its ids")
+        numbers = np.full(len(given), -1, np.int64)
+        found = snapshot.find(given)
+        for part, rows in zip(snapshot.parts, found, strict=True):
+            numbers[rows >= 0] = part.segment.ids[rows[rows >= 0]]
+        refuse_missing(given, numbers < 0)
+        refuse_other_columns(snapshot, Attributes.of(self._table))
+        self._parts, self._rows = snapshot.parts, [rows[rows >= 0] for rows in found]
+        chosen = zip(snapshot.parts, self._rows, strict=True)
+        segment = segment_of_rows([(part.segment, rows) for part, rows in chosen])
+        if segment is not None:
+            old = None if segment.attributes is None else segment.attributes.table
+            segment = replace(segment, attributes=overlaid(old, self._table.take(np.argsort(numbers))))
+        self._segment = segment
+
+    def apply(self, contents: Contents) -> Contents | None:
+        """Return the contents with the new attributes; None if they have changed since `prepare`."""
+        if not same_parts(self._parts, contents.snapshot.parts):
+            return None
+        if self._segment is None:  # no ids are given
+            return contents
+        after = contents.snapshot.without_rows(self._rows).including(self._segment)
+        return contents._replace(snapshot=after)
+
+
 class Insertion:
     """An addition of one segment. Ids that the index assigns count from 0 until `apply` shifts them."""
 
@@ -109,6 +184,8 @@ class Insertion:
         self._segment, self._ids, self._replacing = segment, ids, replacing
         self._rows = RowsOfIds(ids.given)
         self._first = 0
+        # Parts, and the attributes of the new segment with those that replaced vectors have there.
+        self._kept: tuple[Sequence[Part], Attributes | None] | None = None
 
     @classmethod
     def of(
@@ -146,7 +223,9 @@ class Insertion:
                 part.segment.attributes.table  # noqa: B018  (reads the file here)
         if self._ids.given is not None:
             self._rows.find(contents.snapshot)
-            self._refuse_known(contents.snapshot, self._there(contents.snapshot, 0))
+            there = self._there(contents.snapshot, 0)
+            self._refuse_known(contents.snapshot, there)
+            self._attributes(contents.snapshot, there)
 
     def _encode_again(self, trained: Trained, threads: int | None) -> None:
         encoded = None
@@ -168,13 +247,23 @@ class Insertion:
             self._rows.find(snapshot)  # in segments added since `prepare`
         there = self._there(snapshot, first)
         self._refuse_known(snapshot, there)
-        before = snapshot.without_rows(there)
-        if segment.attributes is not None:
-            refuse_other_columns(before, segment.attributes)
+        before, attributes = snapshot.without_rows(there), self._attributes(snapshot, there)
+        if attributes is not None:
+            refuse_other_columns(before, attributes)
+        if attributes is not segment.attributes:
+            segment = replace(segment, attributes=attributes)
         if not self._ids.are_numbers:
             segment = replace(segment, ids=segment.ids + first)
         after = before.including(segment)
         return Contents(after, self._ids.kind, max(next_id, int(segment.ids.max()) + 1))
+
+    def _attributes(self, snapshot: Snapshot, there: Sequence[NDArray[np.intp]]) -> Attributes | None:
+        """Return the given attributes, with columns that are not given from the vectors that are replaced."""
+        if not any(len(rows) for rows in there):
+            return self._segment.attributes
+        if self._kept is None or not same_parts(self._kept[0], snapshot.parts):
+            self._kept = snapshot.parts, with_kept_columns(snapshot, self._ids, self._segment.attributes)
+        return self._kept[1]
 
     def _there(self, snapshot: Snapshot, first: int) -> list[NDArray[np.intp]]:
         """Return, for every part, the rows that have these ids already."""
@@ -187,6 +276,21 @@ class Insertion:
     def _refuse_known(self, snapshot: Snapshot, there: Sequence[NDArray[np.intp]]) -> None:
         if not self._replacing and any(len(rows) for rows in there):
             refuse_known(snapshot, self.given)
+
+
+def with_kept_columns(snapshot: Snapshot, ids: GivenIds, given: Attributes | None) -> Attributes | None:
+    """Return attributes of ids, given in ascending order of numbers, with the other columns of the snapshot."""
+    if not snapshot.has_attributes:
+        return given
+    table = None if given is None else given.table
+    names = [name for name in snapshot.columns.names if table is None or name not in table.column_names]
+    if not names:
+        return given
+    old = attributes_of_rows(snapshot, ids.count, snapshot.find(ids.given), names)
+    old = old.select([name for name in names if old[name].null_count < ids.count])
+    if not old.num_columns:
+        return given
+    return overlaid(old.take(np.argsort(ids.numbers(0))), table)
 
 
 def refuse_known(snapshot: Snapshot, ids: NDArray[Any]) -> None:

@@ -19,36 +19,39 @@ from pcpq.segment.segment import Segment
 
 def merge(parts: Sequence[Part]) -> Segment | None:
     """Merge parts into one segment; return None if all rows are deleted."""
-    trained = parts[0].segment.trained
-    builder = EncodedRowsBuilder(sum(part.count for part in parts))
+    return segment_of_rows([(part.segment, part.rows_left()) for part in parts])
+
+
+def segment_of_rows(chosen: Sequence[tuple[Segment, NDArray[np.intp]]]) -> Segment | None:
+    """Return a segment of some rows of several segments, with ids and attributes; None if there are none."""
+    builder = EncodedRowsBuilder(sum(len(rows) for _, rows in chosen))
     labels = []
-    for part in parts:
-        segment, left = part.segment, part.rows_left()
-        if len(left) == 0:
+    for segment, some in chosen:
+        if len(some) == 0:
             continue
         rows = segment.rows()
         spread = segment.spread
-        if part.has_tombstones:
-            rows = rows.taken(left)
+        if len(some) < len(segment):
+            rows = rows.taken(some)
             before = np.maximum(np.diff(segment.blocks.rows), 1)
             shares = np.bincount(rows.lists, minlength=len(before)) / before
-            spread = spread.scaled(shares, part.count / len(segment))
+            spread = spread.scaled(shares, len(some) / len(segment))
         builder.append(rows, spread)
-        labels.append(Labels.of(segment, left))
+        labels.append(Labels.of(segment, some))
     if builder.count == 0:
         return None
-    rows, spread = builder.finish()
+    encoded, spread = builder.finish()
     together = Labels.joined(labels)
-    refuse_equal(together.numbers, parts)
-    return Segment.of(trained, rows, spread, together.names, together.attributes)
+    refuse_equal(together.numbers, [segment for segment, _ in chosen])
+    return Segment.of(chosen[0][0].trained, encoded, spread, together.names, together.attributes)
 
 
-def refuse_equal(numbers: Ids, parts: Sequence[Part]) -> None:
+def refuse_equal(numbers: Ids, segments: Sequence[Segment]) -> None:
     """Raise a FormatError if sorted ids contain an id twice, which is possible in damaged files only."""
     twice = numbers[1:][numbers[1:] == numbers[:-1]]
     if len(twice):
-        segments = [(part.segment, part.segment.guard) for part in parts]
-        files = [str(guard.path) for segment, guard in segments if guard and (segment.ids == twice[0]).any()]
+        guards = [(segment, segment.guard) for segment in segments]
+        files = [str(guard.path) for segment, guard in guards if guard and (segment.ids == twice[0]).any()]
         raise FormatError(f"{', '.join(files)}: id {twice[0]} occurs twice")
 
 

@@ -71,5 +71,5 @@ def encode_again(trained: Trained, parts: Sequence[Part], threads: int | None) -
     if builder.count == 0:
         return None
     together = Labels.joined(labels)
-    refuse_equal(together.numbers, parts)
+    refuse_equal(together.numbers, [part.segment for part in parts])
     return Segment.of(trained, *builder.finish(), together.names, together.attributes)

@@ -19,10 +19,11 @@ from pcpq.config import IndexConfig
 from pcpq.io.streams import Sample, Stream
 from pcpq.search.recall_curve import RecallCurve
 from pcpq.search.snapshot import Snapshot
+from pcpq.search.where import WhereLimits
 from pcpq.segment.part import Part
 from pcpq.segment.trained import Trained
 from pcpq.segment.training import train, training_rows
-from pcpq.store.changes import Insertion, Observe, Progress, Removal, encode
+from pcpq.store.changes import ConditionalRemoval, Insertion, Observe, Progress, Removal, Update, encode
 from pcpq.store.manifest import Manifest
 from pcpq.store.merging import merge
 from pcpq.store.refit import encode_again
@@ -38,7 +39,8 @@ SIMILAR = 4
 REMOVED = 0.25
 # Largest number of rows that are merged while the writer waits; larger merges run in the background.
 MERGED_AT_ONCE = 20_000
-# A refit encodes rows that are added meanwhile in so many rounds without the lock, and the last rows with it.
+# Rounds of work without the lock, before the rest is done with it: a refit encodes rows that are added
+# meanwhile, and an update is prepared again if other changes were faster.
 ROUNDS = 3
 
 
@@ -156,6 +158,31 @@ class State:
         self._change(removal.apply)
         self._compact_if_needed()
         return removal.removed
+
+    def remove_where(self, where: str, limits: WhereLimits | None) -> int:
+        """Delete the vectors for which an SQL condition holds, and return their number."""
+        removal = ConditionalRemoval(where, limits)
+        self._make_change(removal)
+        return removal.removed
+
+    def update(self, ids: Any, attributes: Any) -> None:
+        """Change attributes of existing vectors."""
+        self._make_change(Update(ids, attributes, self.kind))
+
+    def _make_change(self, change: ConditionalRemoval | Update) -> None:
+        """Prepare a change without the lock; after changes in between, again, and in the end with the lock."""
+        for _ in range(ROUNDS):
+            change.prepare(self.contents)
+            if self._change(change.apply):
+                break
+        else:
+
+            def make(now: Contents) -> Contents | None:
+                change.prepare(now)
+                return change.apply(now)
+
+            self._change(make)
+        self._compact_if_needed()
 
     def set_recall_curve(self, curve: RecallCurve, trained: Trained) -> RecallCurve:
         """Store a recall curve, unless the index was trained again since it was measured; return the curve."""

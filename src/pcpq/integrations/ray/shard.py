@@ -18,7 +18,7 @@ from pcpq.integrations.ray.slices import SlicedPart, bounds_of, sliced
 from pcpq.integrations.ray.wire import cut, from_pieces
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.io.ids import is_id
-from pcpq.search.filters import allowed_rows, as_bitmap
+from pcpq.search.filters import allowed_rows
 from pcpq.search.recall_curve import RecallCurve
 from pcpq.search.reconstruct import attributes_of, vectors_of
 from pcpq.search.snapshot import Snapshot
@@ -218,7 +218,7 @@ class Shard:
             return tuple(part.everything for part in held.parts)
         known = held.filters.get(wanted.key)
         if known is None:
-            only, exclude = (as_bitmap(ids) for ids in ray.get(wanted.content[0]))
+            only, exclude = ray.get(wanted.content[0])
             where, limits, snapshot = wanted.where, wanted.limits, held.snapshot
             condition = None if where is None else lambda rows: snapshot.matching(where, rows, limits)
             known = allowed_rows(held.parts, only, exclude, condition)

@@ -364,8 +364,7 @@ class ShardedIndex:
         kept = only is not None and refused is None and request.where is None
         if kept and id(only) in self._filters and self._filters[id(only)][0] is only:
             return self._filters[id(only)][1]
-        content = (None if only is None else only.ids, None if refused is None else refused.ids)
-        made = Filter(uuid4().hex, [ray.put(content)], request.where, request.where_limits)
+        made = Filter(uuid4().hex, [ray.put((only, refused))], request.where, request.where_limits)
         if kept:
             self._filters[id(only)] = (only, made)
             if len(self._filters) > MOST_FILTERS:
