@@ -26,7 +26,7 @@ PROBES_STEP = 1.25
 # Cost of one more list and of reranking one more candidate, in rows scanned.
 LIST_COST = 8.0
 RERANK_COST = 60.0
-# Standard errors of a lower confidence bound. Twice that would cost a fifth of the time for 0.02 more than the target.
+# Standard errors of a lower confidence bound. Two of them took more time, for 0.02 more recall than was asked for.
 SURE = 0.25
 # What the bound may be below the target, if the measured recall is not, rather than one more list.
 SLACK = 0.005
