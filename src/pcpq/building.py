@@ -16,12 +16,13 @@ from pcpq.io.arrays import as_vectors
 from pcpq.io.streams import Stream
 from pcpq.quantizers import Quantizer
 from pcpq.search.recall_curve import FEW
-from pcpq.store.changes import Progress
+from pcpq.store.changes import GivenRows, Progress
 from pcpq.store.state import State
 from pcpq.store.store import Store
 from pcpq.tuning.budget import MANY, design_for
 from pcpq.tuning.ground_truth import ExactAnswers, TuningQueries, queries_for
 from pcpq.tuning.measure import measure
+from pcpq.util.threads import available_threads
 
 logger = logging.getLogger("pcpq")
 
@@ -74,6 +75,7 @@ def build(
     -------
     index : a fitted pcpq.Index with all vectors. It is in memory; `save` writes it to a directory
     """
+    available_threads(threads)
     stream = Stream(vectors)
     config = config_for(
         stream,
@@ -86,11 +88,12 @@ def build(
         keep=keep,
         seed=seed,
     )
+    rows = GivenRows.of(ids, attributes, stream.length, None)  # before training, which takes long
     index, asked = learn(stream, config, queries, threads)
     state = state_of(index)
     exact = ExactAnswers(state.snapshot.trained, asked) if len(asked) else None
     observe = None if exact is None else exact.observe_rows
-    given = state.add(stream, ids, attributes, threads=threads, progress=progress, observe=observe)
+    given = state.add(stream, rows, None, threads=threads, progress=progress, observe=observe)
     if exact is not None and len(index) > FEW:
         numbers = given if state.kind == "int" else np.arange(len(given))
         truth = exact.truth().renumbered(numbers)

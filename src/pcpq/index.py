@@ -23,7 +23,7 @@ from pcpq.search.explain import explain
 from pcpq.search.filters import as_bitmap
 from pcpq.search.plan import known_plan
 from pcpq.search.range import range_bound, search_range
-from pcpq.search.recall_curve import FEW, RecallCurve, check_target
+from pcpq.search.recall_curve import FEW, RecallCurve
 from pcpq.search.reconstruct import attributes_of, vectors_of
 from pcpq.search.request import SearchRequest
 from pcpq.search.result import Result
@@ -40,6 +40,7 @@ from pcpq.store.refit import sample_of
 from pcpq.store.state import State
 from pcpq.store.store import Store
 from pcpq.tuning.measure import measure_index
+from pcpq.util.threads import available_threads
 
 
 class Index:
@@ -239,6 +240,7 @@ class Index:
         Returns a Future; `refit().result()` waits for the end.
         """
         self._refuse_readers()
+        available_threads(threads)
         if self.keep is None:
             raise ValueError("an index that keeps no vectors has nothing to learn from; build it anew")
 
@@ -279,7 +281,7 @@ class Index:
         """Return the state; recall is measured first if the request needs it and it is unknown."""
         state = self._fitted()
         if request.target_recall is not None:
-            check_target(request.target_recall, request.probes)
+            request.check()
             if len(state.snapshot) > FEW:
                 state.measure_once(
                     lambda snapshot: measure_index(snapshot, None, None, self.seed, request.threads)
@@ -423,7 +425,7 @@ class Index:
             plan = known_plan(snapshot, k, target_recall, probes, rerank, threads)
             found = None if plan is None else snapshot.scan_single(queries, plan)
             if found is not None:
-                return found if kind == "int" else Result(found.scores, as_given(kind, snapshot, found.ids))
+                return found if kind == "int" else found._replace(ids=as_given(kind, snapshot, found.ids))
         request = SearchRequest(
             k=k,
             target_recall=target_recall,
@@ -438,7 +440,7 @@ class Index:
         # Read once, because a refresh may replace the contents by those with ids of another kind.
         snapshot, kind, _ = self._measured(request).contents
         found = search(snapshot, queries, request)
-        return Result(found.scores, as_given(kind, snapshot, found.ids))
+        return found._replace(ids=as_given(kind, snapshot, found.ids))
 
     def search_range(
         self,

@@ -36,9 +36,15 @@ NEARLY = 0.005
 
 def check_target(target_recall: float | None, probes: int | None) -> None:
     """Raise a ValueError if target_recall is out of range or is given together with probes."""
-    if target_recall is not None and not 0 < target_recall <= 1:
-        raise ValueError(f"target_recall is {target_recall!r}; expected a number from 0 to 1")
-    if target_recall is not None and probes is not None:
+    if target_recall is None:
+        return
+    number = isinstance(target_recall, (int, float, np.number)) and not isinstance(target_recall, bool)
+    if not number or not 0 < target_recall <= 1:
+        hint = "; probes=1 is the fastest search" if number and target_recall == 0 else ""
+        raise ValueError(
+            f"target_recall is {target_recall!r}; expected a number above 0 and at most 1, such as 0.95{hint}"
+        )
+    if probes is not None:
         raise ValueError(f"target_recall is {target_recall} and probes is {probes}; give one of them")
 
 

@@ -216,7 +216,7 @@ class ShardedIndex:
             if target_recall is not None and view.recall is None and len(view) > FEW:
                 view.measure()
             found = search(view.filtered(wanted, partial), queries, request)
-            return Result(found.scores, view.strings(found.ids))
+            return found._replace(ids=view.strings(found.ids))
 
         return self._with_missing(search_view, partial)
 
