@@ -163,3 +163,33 @@ def test_ids_are_escaped_in_notebooks(vectors):
     shown = Cells(html)
     assert set(shown.tags) <= {"div", "style", "strong", "table", "thead", "tbody", "tr", "th", "td", "small"}
     assert {row[1] for row in shown.rows[1:]} <= set(names)
+
+
+def test_an_index_is_shown_by_its_size_and_settings(vectors, tmp_path):
+    assert repr(pcpq.Index(metric="dot")) == "Index(metric='dot', vectors=0, keep='int16', state='not fitted')"
+    index = pcpq.build(vectors, metric="cosine", attributes={"n": np.arange(2500)})
+    parts = index.stats()["bytes_per_vector"]
+    expected = round(sum(parts.values()) - parts["attributes"], 1)
+    assert repr(index) == (
+        "Index(metric='cosine', vectors=2500, keep='int16', dimensions=12, lists=100, "
+        f"bytes_per_vector={expected})"
+    )
+    path = tmp_path / "<b>index</b>"
+    index.save(path)
+    with pcpq.open(path) as stored:
+        assert repr(stored) == repr(index)[:-1] + f", path={str(path)!r})"
+        facts = dict(Cells(stored._repr_html_()).rows)
+    assert (
+        repr(stored) == f"Index(metric='cosine', vectors=0, keep='int16', state='closed', path={str(path)!r})"
+    )
+    assert facts["vectors"] == "2,500"
+    assert facts["bytes per vector"] == str(expected)
+    assert facts["path"] == str(path)
+    small = pcpq.build(vectors, metric="dot", bytes_per_vector=30)
+    assert dict(Cells(small._repr_html_()).rows)["chosen"] == small.stats()["chosen"]
+
+
+def test_bitmaps_are_shown_by_their_number_of_ids():
+    assert repr(pcpq.Bitmap([3, 1, 2, 9])) == "Bitmap(4 ids: 1, 2, 3, ...)"
+    assert repr(~pcpq.Bitmap(["a"])) == "~Bitmap(1 ids: 'a')"
+    assert repr(pcpq.Bitmap([])) == "Bitmap(0 ids)"

@@ -22,6 +22,7 @@ from pcpq.store.store import Store
 from pcpq.tuning.budget import MANY, design_for
 from pcpq.tuning.ground_truth import ExactAnswers, TuningQueries, queries_for
 from pcpq.tuning.measure import measure
+from pcpq.util.progress import reported
 from pcpq.util.threads import available_threads
 
 logger = logging.getLogger("pcpq")
@@ -36,7 +37,7 @@ def build(
     queries: Any = None,
     bytes_per_vector: float | None = None,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     quantizer: Quantizer | None = None,
     n_lists: int | None = None,
     rotation: str | None = None,
@@ -59,7 +60,8 @@ def build(
     bytes_per_vector : memory budget in bytes per vector. Quantizer and precision (keep) are chosen to fit;
         `stats()["chosen"]` reports the choice. It cannot be combined with `quantizer` or `keep`
     threads : number of threads; None: all CPUs of the process
-    progress : called as progress(done, total) with numbers of vectors; total is None if it is unknown
+    progress : True: show a bar on standard error; or a function, called as progress(done, total) with numbers
+        of vectors; total is None if it is unknown
     quantizer : an unfitted quantizer for the residuals of the lists, such as pcpq.PQ(section_size=3). Codes
         with at most 16 codewords and 16 scales per section are scanned fastest. None: PQ(section_size=2) if
         vectors are kept, QPCPQ(section_size=2) with 16 scales if keep is None
@@ -89,17 +91,18 @@ def build(
         seed=seed,
     )
     rows = GivenRows.of(ids, attributes, stream.length, None)  # before training, which takes long
-    index, asked = learn(stream, config, queries, threads)
-    state = state_of(index)
-    exact = ExactAnswers(state.snapshot.trained, asked) if len(asked) else None
-    observe = None if exact is None else exact.observe_rows
-    given = state.add(stream, rows, None, threads=threads, progress=progress, observe=observe)
-    if exact is not None and len(index) > FEW:
-        numbers = given if state.kind == "int" else np.arange(len(given))
-        truth = exact.truth().renumbered(numbers)
-        _core.release_memory()
-        curve = measure(state.snapshot, asked.renumbered(numbers), truth, threads)
-        state.set_recall_curve(curve, state.snapshot.trained)
+    with reported(progress, "adding vectors", "measuring recall", "learning from a sample") as report:
+        index, asked = learn(stream, config, queries, threads)
+        state = state_of(index)
+        exact = ExactAnswers(state.snapshot.trained, asked) if len(asked) else None
+        observe = None if exact is None else exact.observe_rows
+        given = state.add(stream, rows, None, threads=threads, progress=report, observe=observe)
+        if exact is not None and len(index) > FEW:
+            numbers = given if state.kind == "int" else np.arange(len(given))
+            truth = exact.truth().renumbered(numbers)
+            _core.release_memory()
+            curve = measure(state.snapshot, asked.renumbered(numbers), truth, threads)
+            state.set_recall_curve(curve, state.snapshot.trained)
     return index
 
 
