@@ -332,7 +332,7 @@ def test_a_closed_index_says_so(cluster, saved, queries):
     sharded.close()
     with pytest.raises(ValueError, match="closed"):
         sharded.search(queries)
-    with pytest.raises(FileNotFoundError, match="not there"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         ShardedIndex.open(saved.parent / "nothing", shards=1, num_cpus=SHARE)
     with pytest.raises(ValueError, match="shards is 0"):
         ShardedIndex.open(saved, shards=0)

@@ -55,9 +55,8 @@ def written_format(path: str | os.PathLike[str], format: str | None = None) -> s
     known = any(name.lower().endswith(suffixes) for suffixes in FORMATS.values())
     if format is None and not known:
         suffixes = ", ".join(FORMATS[one][0] for one in WRITERS)
-        raise ValueError(
-            f"{name}: the name says no format that can be written: use {suffixes}, or the option format"
-        )
+        hint = "use one of them, or say format= (command line: --format)"
+        raise ValueError(f"{name}: unknown format: files end in {suffixes}; {hint}")
     found = format_of(path, format)
     if found not in WRITERS or name.endswith(".gz"):
         raise ValueError(f"{name}: cannot be written as {found}; expected {', '.join(WRITERS)}, uncompressed")
