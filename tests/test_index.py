@@ -229,10 +229,9 @@ def test_former_stages_of_explain_warn(data, former, now):
 
 
 def test_an_iterator_without_batches_is_refused(data):
-    index = pcpq.Index(metric="dot", n_lists=5).fit(data[0])
-    for call in (lambda: index.add(iter([])), lambda: pcpq.build(iter([]), metric="dot")):
+    for call in (pcpq.Index(metric="dot", n_lists=5).fit, lambda batches: pcpq.build(batches, metric="dot")):
         with pytest.raises(ValueError, match="no batches"):
-            call()
+            call(iter([]))
 
 
 def test_missing_results_are_minus_one(data):

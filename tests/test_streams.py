@@ -113,7 +113,10 @@ def test_a_slice_of_an_arrow_column_is_that_slice(vectors):
     ("make", "message"),
     [
         (lambda v: table_of(v).select(["number"]), r"columns of lists are \[\] among \['number'\]"),
-        (lambda v: table_of(v, other=table_of(v).column("embedding")), "'embedding', 'other'"),
+        (
+            lambda v: table_of(v, other=table_of(v).column("embedding")),
+            r"\['embedding', 'other'\].*pass table\.select\(\['embedding'\]\)",
+        ),
         (lambda v: pyarrow.array([[1.0, 2.0], None]), "1 nulls"),
         (lambda v: pyarrow.array([[1.0, 2.0, 3.0], [1.0]]), "1 to 3 dimensions"),
         (lambda v: pyarrow.array([[1.0, 2.0], [1.0]]), "2 vectors have 3 values"),

@@ -474,15 +474,16 @@ void bind_search(nb::module_& m) {
         "Queries as searches have them; False if a length is not between SMALLEST_LENGTH and LARGEST_LENGTH.");
     m.def(
         "return_scores",
-        [](Array<const double, 1> scores, bool euclidean, float row_unit, float query_unit,
+        [](Array<const double, 1> scores, bool euclidean, float row_unit, float query_unit, bool unit_length,
            Array<float, 1> out_scores) {
             require(has_shape(out_scores, scores.shape(0)), "out_scores has the wrong shape");
-            const Units units{.row = row_unit, .query = query_unit, .unit_length = false, .euclidean = euclidean};
+            const Units units{.row = row_unit, .query = query_unit, .unit_length = unit_length, .euclidean = euclidean};
             nb::gil_scoped_release unlocked;
             return_scores(scores.data(), static_cast<int64_t>(scores.shape(0)), units, out_scores.data());
         },
-        nb::kw_only(), "scores"_a.noconvert(), "euclidean"_a, "row_unit"_a, "query_unit"_a, "out_scores"_a.noconvert(),
-        "Scores of searches in the user's units, as squared distances if euclidean.");
+        nb::kw_only(), "scores"_a.noconvert(), "euclidean"_a, "row_unit"_a, "query_unit"_a, "unit_length"_a,
+        "out_scores"_a.noconvert(),
+        "Scores of searches in the user's units: squared distances if euclidean, from -1 to 1 if unit_length.");
     m.def("sum_recalls", &recall_sums, nb::kw_only(), "scanned"_a.noconvert(), "lists"_a.noconvert(),
           "ranks"_a.noconvert(), "parts"_a.noconvert(), "results"_a.noconvert(), "probes"_a.noconvert(),
           "reranks"_a.noconvert(), "out_hits"_a.noconvert(), "out_squares"_a.noconvert(),

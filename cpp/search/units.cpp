@@ -23,6 +23,9 @@ void return_scores(const double* scores, int64_t count, const Units& units, floa
     for (int64_t i = 0; i < count; i++) {
         auto score = static_cast<float>(scores[i]);
         if (units.euclidean) score = std::isnan(score) ? score : score < 0.0f ? -score : 0.0f;
+        // Kept vectors are rounded, so that a cosine can exceed 1. Minus infinity stays: nothing was found.
+        if (units.unit_length && score > 1.0f) score = 1.0f;
+        if (units.unit_length && score < -1.0f && !std::isinf(score)) score = -1.0f;
         out[i] = score * units.row * units.query;
     }
 }

@@ -13,7 +13,7 @@ constexpr double kSmallestLength = 1e-9, kLargestLength = 1e9;
 
 struct Units {
     float row, query;  // of vectors and of queries as searches have them
-    bool unit_length;  // queries are made that long
+    bool unit_length;  // queries are made that long, and scores are cosines
     bool euclidean;    // scores are returned as squared distances
 };
 

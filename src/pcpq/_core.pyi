@@ -124,9 +124,9 @@ def prepare_queries(*, queries: Annotated[NDArray[numpy.float32], dict(shape=(No
     Queries as searches have them; False if a length is not between SMALLEST_LENGTH and LARGEST_LENGTH.
     """
 
-def return_scores(*, scores: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], euclidean: bool, row_unit: float, query_unit: float, out_scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')]) -> None:
+def return_scores(*, scores: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], euclidean: bool, row_unit: float, query_unit: float, unit_length: bool, out_scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')]) -> None:
     """
-    Scores of searches in the user's units, as squared distances if euclidean.
+    Scores of searches in the user's units: squared distances if euclidean, from -1 to 1 if unit_length.
     """
 
 def sum_recalls(*, scanned: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)], lists: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)], ranks: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)], parts: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], results: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], probes: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], reranks: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)], out_hits: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order='C', device='cpu')], out_squares: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order='C', device='cpu')]) -> None:

@@ -16,12 +16,14 @@ from pcpq.io.arrays import as_vectors
 from pcpq.io.streams import Stream
 from pcpq.quantizers import Quantizer
 from pcpq.search.recall_curve import FEW
-from pcpq.store.changes import Progress
+from pcpq.store.changes import GivenRows, Progress
 from pcpq.store.state import State
 from pcpq.store.store import Store
 from pcpq.tuning.budget import MANY, design_for
 from pcpq.tuning.ground_truth import ExactAnswers, TuningQueries, queries_for
 from pcpq.tuning.measure import measure
+from pcpq.util.progress import reported
+from pcpq.util.threads import available_threads
 
 logger = logging.getLogger("pcpq")
 
@@ -35,7 +37,7 @@ def build(
     queries: Any = None,
     bytes_per_vector: float | None = None,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     quantizer: Quantizer | None = None,
     n_lists: int | None = None,
     rotation: str | None = None,
@@ -58,7 +60,8 @@ def build(
     bytes_per_vector : memory budget in bytes per vector. Quantizer and precision (keep) are chosen to fit;
         `stats()["chosen"]` reports the choice. It cannot be combined with `quantizer` or `keep`
     threads : number of threads; None: all CPUs of the process
-    progress : called as progress(done, total) with numbers of vectors; total is None if it is unknown
+    progress : True: show a bar on standard error; or a function, called as progress(done, total) with numbers
+        of vectors; total is None if it is unknown
     quantizer : an unfitted quantizer for the residuals of the lists, such as pcpq.PQ(section_size=3). Codes
         with at most 16 codewords and 16 scales per section are scanned fastest. None: PQ(section_size=2) if
         vectors are kept, QPCPQ(section_size=2) with 16 scales if keep is None
@@ -74,6 +77,7 @@ def build(
     -------
     index : a fitted pcpq.Index with all vectors. It is in memory; `save` writes it to a directory
     """
+    available_threads(threads)
     stream = Stream(vectors)
     config = config_for(
         stream,
@@ -86,17 +90,19 @@ def build(
         keep=keep,
         seed=seed,
     )
-    index, asked = learn(stream, config, queries, threads)
-    state = state_of(index)
-    exact = ExactAnswers(state.snapshot.trained, asked) if len(asked) else None
-    observe = None if exact is None else exact.observe_rows
-    given = state.add(stream, ids, attributes, threads=threads, progress=progress, observe=observe)
-    if exact is not None and len(index) > FEW:
-        numbers = given if state.kind == "int" else np.arange(len(given))
-        truth = exact.truth().renumbered(numbers)
-        _core.release_memory()
-        curve = measure(state.snapshot, asked.renumbered(numbers), truth, threads)
-        state.set_recall_curve(curve, state.snapshot.trained)
+    rows = GivenRows.of(ids, attributes, stream.length, None)  # before training, which takes long
+    with reported(progress, "adding vectors", "measuring recall", "learning from a sample") as report:
+        index, asked = learn(stream, config, queries, threads)
+        state = state_of(index)
+        exact = ExactAnswers(state.snapshot.trained, asked) if len(asked) else None
+        observe = None if exact is None else exact.observe_rows
+        given = state.add(stream, rows, None, threads=threads, progress=report, observe=observe)
+        if exact is not None and len(index) > FEW:
+            numbers = given if state.kind == "int" else np.arange(len(given))
+            truth = exact.truth().renumbered(numbers)
+            _core.release_memory()
+            curve = measure(state.snapshot, asked.renumbered(numbers), truth, threads)
+            state.set_recall_curve(curve, state.snapshot.trained)
     return index
 
 

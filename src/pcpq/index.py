@@ -24,7 +24,7 @@ from pcpq.search.explain import explain
 from pcpq.search.filters import Bitmap, as_bitmap
 from pcpq.search.plan import known_plan
 from pcpq.search.range import range_bound, search_range
-from pcpq.search.recall_curve import FEW, RecallCurve, check_target
+from pcpq.search.recall_curve import FEW, RecallCurve
 from pcpq.search.reconstruct import (
     attributes_of,
     batches_of,
@@ -33,9 +33,9 @@ from pcpq.search.reconstruct import (
     vectors_of,
 )
 from pcpq.search.request import LARGEST_K, SearchRequest
-from pcpq.search.result import Result, with_attributes
+from pcpq.search.result import Result
 from pcpq.search.snapshot import Snapshot
-from pcpq.search.statistics import statistics
+from pcpq.search.statistics import bytes_without_attributes, statistics
 from pcpq.search.where import WhereLimits
 from pcpq.segment.trained import Trained
 from pcpq.segment.training import train, training_rows
@@ -47,6 +47,9 @@ from pcpq.store.refit import sample_of
 from pcpq.store.state import State
 from pcpq.store.store import Store
 from pcpq.tuning.measure import measure_index
+from pcpq.util.notebook import table
+from pcpq.util.progress import reported
+from pcpq.util.threads import available_threads
 from pcpq.util.validation import whole_number
 
 if TYPE_CHECKING:
@@ -187,7 +190,7 @@ class Index:
         *,
         attributes: Any = None,
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
     ) -> NDArray[Any]:
         """Add vectors with new ids. Searches see either none or all of them.
 
@@ -198,7 +201,8 @@ class Index:
             from the largest id that was ever used
         attributes : an Arrow table, a data frame or a dict of columns, with one row per vector
         threads : number of threads; None: all CPUs of the process
-        progress : called as progress(done, total) with numbers of vectors; total is None if it is unknown
+        progress : True: show a bar on standard error; or a function, called as progress(done, total) with
+            numbers of vectors; total is None if it is unknown
 
         Returns
         -------
@@ -213,7 +217,7 @@ class Index:
         *,
         attributes: Any = None,
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
     ) -> NDArray[Any]:
         """Update: replace the vectors that have the same ids, and add the others.
 
@@ -226,7 +230,8 @@ class Index:
         attributes : an Arrow table, a data frame or a dict of columns, with one row per vector. Columns that
             are not given keep the values of the vectors that are replaced; None: all columns
         threads : number of threads; None: all CPUs of the process
-        progress : called as progress(done, total) with numbers of vectors; total is None if it is unknown
+        progress : True: show a bar on standard error; or a function, called as progress(done, total) with
+            numbers of vectors; total is None if it is unknown
 
         Returns
         -------
@@ -286,6 +291,7 @@ class Index:
         Returns a Future; `refit().result()` waits for the end.
         """
         self._refuse_readers()
+        available_threads(threads)
         if self.keep is None:
             raise ValueError("an index that keeps no vectors has nothing to learn from; build it anew")
 
@@ -326,7 +332,7 @@ class Index:
         """Return the state; recall is measured first if the request needs it and it is unknown."""
         state = self._fitted()
         if request.target_recall is not None:
-            check_target(request.target_recall, request.probes)
+            request.check()
             if len(state.snapshot) > FEW:
                 state.measure_once(
                     lambda snapshot: measure_index(snapshot, None, None, self.seed, request.threads)
@@ -630,7 +636,25 @@ class Index:
         return any((rows >= 0).any() for rows in state.snapshot.find([some_id]))
 
     def __repr__(self) -> str:
-        return f"Index(metric={self.metric!r}, keep={self.keep!r}, vectors={len(self)})"
+        return f"Index({', '.join(f'{name}={value!r}' for name, value in self._facts().items())})"
+
+    def _repr_html_(self) -> str:
+        """Return the size and settings of the index as a table, for notebooks."""
+        facts = self._facts() | ({} if self.chosen is None else {"chosen": self.chosen})
+        shown = {name: f"{value:,}" if isinstance(value, int) else str(value) for name, value in facts.items()}
+        return table("pcpq.Index", [], [[name.replace("_", " "), value] for name, value in shown.items()])
+
+    def _facts(self) -> dict[str, Any]:
+        """Return the size and settings that describe the index, without reading its vectors or attributes."""
+        state, store = self._state, self._store
+        facts: dict[str, Any] = {"metric": self.metric, "vectors": len(self), "keep": self.keep}
+        if state is not None:
+            trained = state.snapshot.trained
+            facts |= {"dimensions": trained.dimensions, "lists": len(trained.partition)}
+            facts["bytes_per_vector"] = round(bytes_without_attributes(state.snapshot) / max(len(self), 1), 1)
+        else:
+            facts["state"] = "not fitted" if store is None else "closed"
+        return facts | ({} if store is None else {"path": str(store.directory)})
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickles and copies, which are independent of the store."""
@@ -659,11 +683,12 @@ class Index:
         attributes: Any,
         replacing: bool,
         threads: int | None,
-        progress: Progress | None,
+        progress: Progress | bool | None,
     ) -> NDArray[Any]:
         state, stream = self._fitted(), Stream.of(vectors)
         self._refuse_readers()
-        return state.add(stream, ids, attributes, replacing=replacing, threads=threads, progress=progress)
+        with reported(progress, "adding vectors") as report:
+            return state.add(stream, ids, attributes, replacing=replacing, threads=threads, progress=report)
 
     def _refuse_readers(self) -> None:
         if self._store is not None and self._store.lock is None:
@@ -713,10 +738,8 @@ def generation_of(index: Index) -> int:
 
 def result_of(kind: str | None, snapshot: Snapshot, found: Result, select: Any) -> Result:
     """Return the result of a search with ids in the user's form and the selected attributes."""
-    result = Result(found.scores, as_given(kind, snapshot, found.ids))
-    if select is None or select is False:
-        return result
-    return with_attributes(result, selected_attributes(snapshot, found.ids, select))
+    selected = None if select is None or select is False else selected_attributes(snapshot, found.ids, select)
+    return found._replace(ids=as_given(kind, snapshot, found.ids), attributes=selected)
 
 
 def as_given(kind: str | None, snapshot: Snapshot, ids: Ids) -> NDArray[Any]:

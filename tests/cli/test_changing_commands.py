@@ -74,6 +74,18 @@ def test_vectors_come_out_as_they_went_in(suffix, rows, names, found, run, tmp_p
     assert ("without ids" in said) == (not with_ids)
 
 
+def test_a_format_that_is_not_written_is_refused_with_those_that_are(run, tmp_path, rows):
+    index = tmp_path / "index"
+    pcpq.build(rows[:50], metric="dot").save(index)
+    said = "out.csv: unknown format: files end in .npy, .fvecs, .fbin, .parquet, .jsonl, .txt"
+    one_line(run("export", index, tmp_path / "out.csv"), said)
+    one_line(run("export", index, tmp_path / "out.csv"), "--format")
+    one_line(run("export", index, tmp_path / "out.npz"), "expected npy, fvecs, fbin, parquet, jsonl, text")
+    assert not (tmp_path / "out.csv").exists()
+    code, _, _ = run("export", index, tmp_path / "out.csv", "--format", "jsonl")
+    assert code == 0
+
+
 def test_attributes_of_an_index_come_along_with_what_is_added(run, tmp_path, rows):
     def lines(first, count):
         objects = ({"id": f"w{i}", "vector": rows[i].tolist(), "len": i} for i in range(first, first + count))

@@ -112,6 +112,17 @@ def test_datasets_elsewhere_are_not_followed(vectors, tmp_path):
             read_vectors(tmp_path / "set.hdf5", part=part)
 
 
+def test_datasets_of_another_name_are_named_with_the_option(vectors, tmp_path):
+    with h5py.File(tmp_path / "set.hdf5", "w") as file:
+        file["names"] = np.arange(5)
+        file["passages"] = vectors
+        file["questions"] = vectors[:5]
+    said = r"has no dataset 'train'; it has 'names', 'passages', 'questions'; say which: part='passages'"
+    with pytest.raises(ValueError, match=said + r" \(command line: --part passages\)"):
+        read_vectors(tmp_path / "set.hdf5")
+    assert read_vectors(tmp_path / "set.hdf5", part="passages").rows == len(vectors)
+
+
 def test_datasets_of_more_than_the_file_can_hold_are_refused(tmp_path):
     path = tmp_path / "set.hdf5"
     for shape, chunks, said in (

@@ -73,7 +73,7 @@ def test_columns_that_do_not_fit_are_refused_by_name(vectors, store_table):
         }
     )
     for column, id_column, said in (
-        (None, None, "may be 'a', 'b'; say which"),
+        (None, None, r"may be 'a', 'b'; say which: column='a' \(command line: --column a\)"),
         ("x", None, "'x' occurs 0 times; there are 'a', 'b', 'c', 'd', 'u'"),
         ("c", None, "column 'c' is of type int64; expected lists of numbers"),
         ("a", "x", "'x' occurs 0 times; there are 'a', 'b', 'c', 'd', 'u'"),

@@ -57,7 +57,7 @@ def test_fields_that_do_not_fit_are_refused_by_name(tmp_path):
     path = tmp_path / "set.jsonl"
     path.write_text('{"a": [1, 2], "b": [3], "c": "x", "d": []}\n')
     for column, id_column, said in (
-        (None, None, "may be 'a', 'b'; say which"),
+        (None, None, r"may be 'a', 'b'; say which: column='a' \(command line: --column a\)"),
         ("x", None, "'x' occurs 0 times"),
         ("c", None, "field 'c' is 'x'; expected a list"),
         ("d", None, r"field 'd' is \[\]"),

@@ -171,7 +171,7 @@ ERRORS = {
     ),
     "two of lists": (
         lambda: library("polars").DataFrame({"a": [[1.0]], "b": [[2.0]]}),
-        r"columns a \(list\(float64\)\), b \(list\(float64\)\); expected one of lists",
+        r"columns a \(list\(float64\)\), b \(list\(float64\)\); expected one of lists.*: pass frame\['a'\]",
     ),
     "lazy": (lambda: library("polars").LazyFrame({"a": [1.0]}), "are a LazyFrame; .*: collect it first"),
     "ragged": (lambda: bad_rows(4, [1.0, 2.0]), r"vectors\[4\] is \[1.0, 2.0\]; expected 3 numbers"),

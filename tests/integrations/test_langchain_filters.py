@@ -130,3 +130,51 @@ def test_limits_of_conditions_are_those_of_the_store(store):
         store.similarity_search("music", where="kind = '\ud800'", filter={"kind": "music"})
     with pytest.raises(ValueError, match=r"pcpq\.WhereLimits"):
         PCPQVectorStore(WordEmbeddings(), where_limits=5)
+
+
+NESTED = {
+    "a": {"author": {"name": "Ann", "age": 30, "x.y": 1}},
+    "b": {"author": {"name": "Bob", "tags": ["x"]}},
+    "c": {"author.name": "Ann", "author": {"name": "Carl"}},
+    "d": {"author": "Ann"},
+}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({"author.name": "Ann"}, "ac"),
+        ({"author.name": "Carl"}, ""),  # the key of this name comes first
+        ({"author": {"name": "Ann"}}, "a"),
+        ({"author": {"name": {"$in": ["Bob", "Carl"]}}}, "bc"),
+        ({"author.name": {"$in": ["Ann", "Bob"]}}, "abc"),
+        ({"author.age": {"$gte": 30}}, "a"),
+        ({"author": {"name": "Ann", "age": {"$lt": 30}}}, ""),
+        ({"author": {"x.y": 1}}, "a"),
+        ({"author.tags": {"$contains": "x"}}, "b"),
+        ({"author.tags.0": "x"}, "b"),
+        ({"author.name": {"$exists": False}}, "d"),
+        ({"author.name": {"$ne": "Ann"}}, "bd"),
+        ({"author": "Ann"}, "d"),
+        ({"author.": 1}, ""),
+    ],
+)
+def test_filters_find_nested_keys(wanted, expected):
+    store = PCPQVectorStore(WordEmbeddings())
+    store.add_texts(["music"] * len(NESTED), list(NESTED.values()), ids=list(NESTED))
+    assert sorted(ids_of(store.similarity_search("music", k=10, filter=wanted))) == list(expected)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ({"author": {}}, r"'author' has \{\}; expected a value, operators alone, or nested keys alone"),
+        ({"author": {"name": "Ann", "$eq": 1}}, "expected a value, operators alone, or nested keys alone"),
+        ({"author": {"name": {"$near": 1}}}, r"'author\.name' has the operator '\$near'"),
+        ({"author": {"$eq": {"name": "Ann"}}}, r"expected .* None; a nested key is 'author\.key'"),
+        ({"author": {3: "Ann"}}, "expected a str"),
+    ],
+)
+def test_nested_filters_that_mean_nothing_are_refused(store, wanted, said):
+    with pytest.raises((ValueError, TypeError), match=said):
+        store.similarity_search("music", filter=wanted)

@@ -167,9 +167,12 @@ def test_a_build_that_fails_leaves_what_was_there(cluster, files, single, vector
     shutil.copytree(single, tmp_path / "old")
     before = content(tmp_path / "old")
     with pytest.raises(ValueError, match="nan"):
-        build(str(tmp_path / "bad.npy"), tmp_path / "old", metric="dot", queries=vectors[:10])
+        build(str(tmp_path / "bad.npy"), tmp_path / "old", metric="dot", queries=vectors[:10], overwrite=True)
     assert content(tmp_path / "old") == before
-    index = build(str(files / "0.npy"), tmp_path / "old", metric="dot")  # replaced
+    with pytest.raises(FileExistsError, match="old exists already: overwrite=True replaces it"):
+        build(str(files / "0.npy"), tmp_path / "old", metric="dot")
+    assert content(tmp_path / "old") == before
+    index = build(str(files / "0.npy"), tmp_path / "old", metric="dot", overwrite=True)
     assert len(index) == 1000
 
 
@@ -204,3 +207,30 @@ def test_options_that_make_no_sense_are_refused(cluster, files, tmp_path):
     with pytest.raises(FileExistsError, match="not an index"):
         build(path, files, metric="dot")
     assert not (tmp_path / "index").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"ids": [7] * 1000}, "id 7 is given twice"),
+        ({"ids": range(999)}, r"expected \(1000,\), one per vector"),
+        ({"attributes": {"year": [1, 2]}}, "attributes have 2 rows for 1000 vectors"),
+        ({"threads": -1}, "threads is -1"),
+        ({"progress": 3}, "progress is 3"),
+    ],
+)
+def test_ids_and_attributes_are_checked_before_training(cluster, files, tmp_path, monkeypatch, given, said):
+    def learn(*arguments):
+        raise AssertionError("training began")
+
+    monkeypatch.setattr("pcpq.integrations.ray.building.learn", learn)
+    with pytest.raises(ValueError, match=said):
+        build(str(files / "0.npy"), tmp_path / "index", metric="dot", **given)
+    assert not (tmp_path / "index").exists()
+
+
+def test_true_shows_the_progress_of_a_build(cluster, files, tmp_path, capsys):
+    build(str(files / "0.npy"), tmp_path / "index", metric="dot", progress=True)
+    shown = capsys.readouterr().err
+    for step in ("learning from a sample", "encoding vectors", "merging, measuring recall"):
+        assert step in shown

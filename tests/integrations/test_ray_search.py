@@ -7,6 +7,7 @@ import pickle
 import signal
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -331,7 +332,42 @@ def test_a_closed_index_says_so(cluster, saved, queries):
     sharded.close()
     with pytest.raises(ValueError, match="closed"):
         sharded.search(queries)
-    with pytest.raises(FileNotFoundError, match="not there"):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
         ShardedIndex.open(saved.parent / "nothing", shards=1, num_cpus=SHARE)
     with pytest.raises(ValueError, match="shards is 0"):
         ShardedIndex.open(saved, shards=0)
+
+
+def test_too_few_cpus_are_named_at_once(cluster, saved):
+    start = time.monotonic()
+    for options in ({"replicas": 100}, {"num_cpus": 1000.0}, {"options": {"num_cpus": 999}}):
+        with pytest.raises(
+            ValueError, match=r"actors .* want .* CPUs each, .* in all; the cluster has \d+ on \d node"
+        ):
+            ShardedIndex.open(saved, shards=2, **options)
+    with pytest.raises(ValueError, match="threads is True"):
+        ShardedIndex.open(saved, threads=True)
+    assert time.monotonic() - start < 10
+
+
+def test_no_queries_have_no_results_from_shards(sharded, queries):
+    assert sharded.search(queries[:0], 7).ids.shape == (0, 7)
+    assert sharded.search([], 7, where="year > 1990").scores.shape == (0, 7)
+    limits, scores, ids = sharded.search_range(queries[:0], min_score=0.5)
+    assert (limits.tolist(), len(scores), len(ids)) == ([0], 0, 0)
+
+
+def test_a_condition_for_shards_must_be_a_text(sharded, queries):
+    for search in (sharded.search, partial(sharded.search_range, min_score=0.5)):
+        with pytest.raises(ValueError, match="where is 3; expected an SQL condition"):
+            search(queries[:2], where=3)
+
+
+def test_cosines_from_shards_are_those_of_one_index(cluster, vectors, tmp_path):
+    index = pcpq.build(vectors[:3000], metric="cosine")
+    index.save(tmp_path / "index")
+    with ShardedIndex.open(tmp_path / "index", shards=2, num_cpus=SHARE) as found:
+        one, several = (searched.search(vectors[:500], 5) for searched in (index, found))
+    assert several.scores.max() <= 1
+    np.testing.assert_array_equal(several.scores, one.scores)
+    np.testing.assert_array_equal(several.distances, one.distances)

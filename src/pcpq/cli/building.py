@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from pcpq.cli.parsers import Commands, add_attributes, add_index, add_input, add
 from pcpq.cli.terminal import print_result
 from pcpq.config import CODEBOOKS, KEEPS, METRICS, ROTATIONS
 from pcpq.index import state_of
-from pcpq.util.progress import Progress, progress_bar
+from pcpq.util.progress import counter, progress_bar
 
 NONE = "none"
 FLOAT = 4  # bytes of a float32
@@ -142,6 +141,7 @@ def build_on_ray(options: argparse.Namespace, place: Path) -> None:
                 attributes=names or None,
                 queries=queries,
                 threads=options.threads,
+                overwrite=options.force,
                 progress=counter(bar, None, "encoding vectors", "merging, measuring recall"),
                 seed=options.seed,
                 **chosen_settings(options),
@@ -207,20 +207,3 @@ def check_place(place: Path, force: bool) -> None:
     existing = next(folder for folder in (place, *place.absolute().parents) if folder.exists())
     if not os.access(existing, os.W_OK | os.X_OK):
         raise PermissionError(f"{existing} cannot be written to")
-
-
-def counter(bar: Progress, rows: int | None, what: str, then: str) -> Callable[[int, int | None], None]:
-    """Return a progress callback that shows the number of vectors on a bar, and names the step after them."""
-    started = False
-
-    def count(done: int, total: int | None) -> None:
-        nonlocal started
-        if not started:
-            bar.say(what)
-            started = True
-        total = rows if total is None else total
-        bar.reach(done, total)
-        if done == total:
-            bar.say(then)
-
-    return count

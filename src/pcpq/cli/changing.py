@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from pcpq.cli.building import counter
 from pcpq.cli.parsers import Commands, add_attributes, add_index, add_input, add_json, add_threads
 from pcpq.cli.terminal import print_result
 from pcpq.index import state_of
-from pcpq.util.progress import progress_bar
+from pcpq.util.progress import counter, progress_bar
 
 
 def add_add(commands: Commands) -> None:

@@ -167,12 +167,12 @@ def add_export(commands: Commands) -> None:
 def export(options: argparse.Namespace) -> None:
     """Write the vectors of an index to a file, in the order of ids."""
     import pcpq
-    from pcpq.io.formats import format_of, write_vectors
-    from pcpq.io.formats.writing import WITH_IDS
+    from pcpq.io.formats import write_vectors
+    from pcpq.io.formats.writing import WITH_IDS, written_format
 
     if Path(options.out).exists() and not options.force:
         raise FileExistsError(f"{options.out} exists already: --force replaces it")
-    format = format_of(options.out, options.format)
+    format = written_format(options.out, options.format)
     with pcpq.open(options.index) as index, progress_bar(len(index), "vectors") as bar:
         bar.say("writing")
         snapshot = state_of(index).snapshot

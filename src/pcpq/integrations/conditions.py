@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 # Name of the column of JSON texts.
@@ -33,17 +33,39 @@ def number(value: float) -> str:
     return f"CAST('{text}' AS DOUBLE)" if "inf" in text else text if "e" in text else f"{text}e0"
 
 
-class Field:
-    """SQL expressions for the type and the value of a key of the metadata."""
+# A key of the metadata, or the keys of nested objects from the outermost one inwards.
+Key = str | tuple[str, ...]
 
-    def __init__(self, key: str) -> None:
-        if not isinstance(key, str):
+
+def pointer(keys: Sequence[str]) -> str:
+    """Return the JSON pointer of nested keys as an SQL literal."""
+    return literal("".join("/" + key.replace("~", "~0").replace("/", "~1") for key in keys))
+
+
+class Field:
+    """SQL expressions for the type and the value of a key of the metadata.
+
+    A key with dots, "author.name", is the key of this name if a document has it, otherwise a nested one.
+    """
+
+    def __init__(self, key: Key) -> None:
+        keys = (key,) if isinstance(key, str) else key
+        if not isinstance(keys, tuple) or not all(isinstance(one, str) for one in keys):
             raise TypeError(f"a key of metadata is {key!r}; expected a str")
-        path = literal("/" + key.replace("~", "~0").replace("/", "~1"))
-        self.key = key
-        self.kind = f"json_type({METADATA}, {path})"
-        self.text = f"json_extract_string({METADATA}, {path})"
-        self.items = f"TRY_CAST(json_extract({METADATA}, {path}) AS JSON[])"
+        nested = tuple(key.split(".")) if isinstance(key, str) else keys
+
+        def extracted(function: str) -> str:
+            found = [f"{function}({METADATA}, {pointer(one)})" for one in dict.fromkeys((keys, nested))]
+            if len(found) == 1:
+                return found[0]
+            return (
+                f"CASE WHEN json_type({METADATA}, {pointer(keys)}) IS NULL THEN {found[1]} ELSE {found[0]} END"
+            )
+
+        self.key = ".".join(keys)
+        self.kind = f"({extracted('json_type')})"
+        self.text = f"({extracted('json_extract_string')})"
+        self.items = f"TRY_CAST({extracted('json_extract')} AS JSON[])"
         self.whole = f"TRY_CAST({self.text} AS HUGEINT)"
         self.float = f"TRY_CAST({self.text} AS DOUBLE)"
         self.truth = f"CAST({self.text} = 'true' AS INTEGER)"
@@ -51,7 +73,8 @@ class Field:
     def check(self, value: Any, kinds: tuple[type, ...], expected: str) -> None:
         """Raise a TypeError unless a value is of one of the given types, a ValueError if it is NaN."""
         if not isinstance(value, kinds):
-            raise TypeError(f"{self.key!r} is compared with {value!r}; expected {expected}")
+            hint = f"; a nested key is {self.key + '.key'!r}" if isinstance(value, Mapping) else ""
+            raise TypeError(f"{self.key!r} is compared with {value!r}; expected {expected}{hint}")
         if isinstance(value, float) and math.isnan(value):
             raise ValueError(f"{self.key!r} is compared with {value!r}; nothing equals it")
 
@@ -85,19 +108,19 @@ def negated(condition: str) -> str:
     return f"(NOT {condition})"
 
 
-def missing(key: str) -> str:
+def missing(key: Key) -> str:
     """Return a condition that holds if a key does not exist or is null."""
     return f"coalesce({Field(key).kind} = 'NULL', true)"
 
 
-def empty(key: str) -> str:
+def empty(key: Key) -> str:
     """Return a condition that holds if a key is missing, or its value is an empty text or an empty list."""
     field = Field(key)
     nothing = f"({field.kind} = 'VARCHAR' AND {field.text} = '') OR len({field.items}) = 0"
     return f"({missing(key)} OR {false_if_null(nothing)})"
 
 
-def among(key: str, values: Iterable[Any]) -> str:
+def among(key: Key, values: Iterable[Any]) -> str:
     """Return a condition that holds if a key equals one of the values.
 
     Values are texts, numbers, booleans, lists of these, or None for a missing key.
@@ -125,7 +148,7 @@ def same_list(field: Field, values: Sequence[Any]) -> str:
     return both([f"len({field.items}) = {len(values)}", *same])
 
 
-def ordered(key: str, order: str, value: Any) -> str:
+def ordered(key: Key, order: str, value: Any) -> str:
     """Return a condition that compares a key with a number or a text; false for values of another type."""
     field = Field(key)
     field.check(value, (str, int, float), "a text or a number")
@@ -142,7 +165,7 @@ def ordered(key: str, order: str, value: Any) -> str:
     )
 
 
-def containing_any(key: str, values: Iterable[Any]) -> str:
+def containing_any(key: Key, values: Iterable[Any]) -> str:
     """Return a condition that holds for a list or a text that contains at least one of the values."""
     field, values = Field(key), list(values)
     inside = [f"contains({field.text}, {literal(value)})" for value in values if isinstance(value, str)]
@@ -152,12 +175,12 @@ def containing_any(key: str, values: Iterable[Any]) -> str:
     return either(map(false_if_null, cases))
 
 
-def containing_all(key: str, values: Iterable[Any]) -> str:
+def containing_all(key: Key, values: Iterable[Any]) -> str:
     """Return a condition that holds for a list or a text that contains all of the values."""
     return both([negated(missing(key)), *(containing_any(key, [value]) for value in values)])
 
 
-def matching(key: str, part: Any, *, ignore_case: bool = False) -> str:
+def matching(key: Key, part: Any, *, ignore_case: bool = False) -> str:
     """Return a condition that holds for a text that contains `part`."""
     field = Field(key)
     field.check(part, (str,), "a text")
@@ -167,7 +190,7 @@ def matching(key: str, part: Any, *, ignore_case: bool = False) -> str:
     return false_if_null(f"({field.kind} = 'VARCHAR' AND contains({text}, {wanted}))")
 
 
-def like(key: str, pattern: Any, *, ignore_case: bool = False) -> str:
+def like(key: Key, pattern: Any, *, ignore_case: bool = False) -> str:
     """Return a condition that holds for a text that matches a pattern of SQL's LIKE."""
     field = Field(key)
     field.check(pattern, (str,), "a pattern")

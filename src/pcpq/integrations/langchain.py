@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -300,15 +300,28 @@ def condition_of(key: str, wanted: Any) -> str:
         return conditions.negated(conditions.both(conditions_of(wanted)))
     if isinstance(key, str) and key.startswith("$"):
         raise ValueError(f"a filter has the key {key!r}; expected a key of the metadata, $and, $or or $not")
+    return conditions.both(comparisons(key, wanted))
+
+
+def comparisons(key: conditions.Key, wanted: Any) -> Iterator[str]:
+    """Yield the SQL conditions of a key, whose value is a value, operators, or the keys of a nested object."""
     if not isinstance(wanted, Mapping):
-        return conditions.among(key, [wanted])
-    for operator in wanted:
-        if operator not in OPERATORS:
-            raise ValueError(f"{key!r} has the operator {operator!r}; expected one of {', '.join(OPERATORS)}")
-    return conditions.both(OPERATORS[operator](key, value) for operator, value in wanted.items())
+        yield conditions.among(key, [wanted])
+        return
+    shown = key if isinstance(key, str) else ".".join(key)
+    operators = [name for name in wanted if isinstance(name, str) and name.startswith("$")]
+    if not wanted or 0 < len(operators) < len(wanted):
+        raise ValueError(f"{shown!r} has {wanted!r}; expected a value, operators alone, or nested keys alone")
+    for name, value in wanted.items():
+        if name in OPERATORS:
+            yield OPERATORS[name](key, value)
+        elif operators:
+            raise ValueError(f"{shown!r} has the operator {name!r}; expected one of {', '.join(OPERATORS)}")
+        else:
+            yield from comparisons((*((key,) if isinstance(key, str) else key), name), value)
 
 
-def existing(key: str, value: Any) -> str:
+def existing(key: conditions.Key, value: Any) -> str:
     """Return a condition that holds if a key exists (value True) or is missing (value False)."""
     if not isinstance(value, bool):
         raise TypeError(f"$exists has {value!r}; expected True or False")
@@ -322,7 +335,7 @@ def as_list(values: Any, operator: str) -> list[Any]:
     return list(values)
 
 
-OPERATORS: dict[str, Callable[[str, Any], str]] = {
+OPERATORS: dict[str, Callable[[conditions.Key, Any], str]] = {
     "$eq": lambda key, value: conditions.among(key, [value]),
     "$ne": lambda key, value: conditions.negated(conditions.among(key, [value])),
     "$gt": lambda key, value: conditions.ordered(key, ">", value),

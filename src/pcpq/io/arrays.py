@@ -134,7 +134,8 @@ def unit_rows(vectors: FloatArray, name: str, first_row: int) -> Float32Array:
     units = np.empty(vectors.shape, np.float32)
     if handy(vectors, units):
         return units
-    rows = working_rows(vectors, typical_unit(vectors, name), name, first_row)
+    unit = typical_unit(vectors, name, np.arange(first_row, first_row + len(vectors)))
+    rows = working_rows(vectors, unit, name, first_row)
     least, _ = _core.length_range(rows, out_units=units)
     if least == 0.0:
         row = first_row + int(np.flatnonzero(~rows.any(axis=1))[0])

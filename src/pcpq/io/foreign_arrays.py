@@ -50,6 +50,8 @@ def as_held(given: Any, name: str = "vectors") -> AnyArray | LazyRows:
     """Return an object that holds numbers, without a copy: an array if it is one, otherwise LazyRows."""
     if isinstance(given, LazyRows):
         return given
+    if isinstance(given, np.ma.MaskedArray):
+        given = _unmasked(given, name)
     if isinstance(given, np.ndarray):
         return given if given.dtype.char in "efd" else _plain(given, given, name)
     if (batches := arrow_batches(given)) is not None:
@@ -72,6 +74,16 @@ def as_held(given: Any, name: str = "vectors") -> AnyArray | LazyRows:
         hint = ": collect it first" if hasattr(given, "collect") else ""
         raise ValueError(f"{name} are a {type(given).__name__}; expected an array, a tensor or a frame{hint}")
     return array
+
+
+def _unmasked(given: np.ma.MaskedArray[Any, Any], name: str) -> AnyArray:
+    """Return a masked array without its mask, or raise a ValueError that names the first masked place."""
+    if np.ma.is_masked(given):
+        place = ", ".join(map(str, np.argwhere(np.ma.getmaskarray(given))[0]))
+        raise ValueError(
+            f"{name}[{place}] is masked; every value is needed: use {name}.filled(value) or leave such rows out"
+        )
+    return given.data
 
 
 def _kind(dtype: Any) -> str:
@@ -136,7 +148,8 @@ def _frame(frame: Any, name: str) -> AnyArray | LazyRows:
         return as_held(take[:, lists[0]], name)
     if lists or not all(FLOATS.match(kind) for kind in kinds):
         columns = ", ".join(f"{column} ({kind})" for column, kind in zip(frame.columns, kinds, strict=True))
-        raise ValueError(f"{name} have columns {columns}; expected one of lists, or floats alone")
+        hint = f": pass frame[{frame.columns[lists[0]]!r}]" if lists else ""
+        raise ValueError(f"{name} have columns {columns}; expected one of lists, or floats alone{hint}")
     view = _as_view(frame)
     if view is not None and view.dtype != object:
         return view
@@ -238,8 +251,9 @@ def as_rows(part: Any, name: str = "vectors") -> Any:
     if hasattr(part, "schema"):
         names = [field.name for field in part.schema if "list<" in str(field.type)]
         if len(names) != 1:
+            hint = f": pass table.select([{names[0]!r}])" if names else ""
             raise ValueError(
-                f"columns of lists are {names} among {part.schema.names}; expected one, the {name}"
+                f"columns of lists are {names} among {part.schema.names}; expected one, the {name}{hint}"
             )
         column = part.column(names[0])
     column = getattr(column, "storage", column)  # an extension array, such as tensors

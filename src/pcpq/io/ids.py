@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.io.arrays import Ids
 from pcpq.io.foreign_arrays import as_array
+
+LARGEST = (1 << 63) - 1
 
 
 def integer_ids(ids: Any) -> NDArray[Any]:
@@ -20,15 +23,41 @@ def integer_ids(ids: Any) -> NDArray[Any]:
     if given.dtype == object:  # a nullable integer column without nulls
         given = np.array(given.tolist())
     if given.size and given.dtype.kind not in "iu":
-        raise ValueError(f"ids have dtype {given.dtype}; expected integers")
+        raise ValueError(problem_of(ids, given.dtype))
     if given.dtype == np.uint64:  # NumPy compares uint64 and int64 as floats
         return np.where(given < 2**63, given, 2**64 - 1).astype(np.uint64).view(np.int64)
     return given
 
 
+def problem_of(ids: Any, dtype: np.dtype[Any]) -> str:
+    """Return why ids are not integers: the first one that is not, if they are objects."""
+    if isinstance(ids, np.ndarray) and ids.dtype != object:
+        hint = "; use ids.astype(np.int64)" if dtype.kind == "f" else ""
+        return f"ids have dtype {dtype}; expected integers or strings{hint}"
+    for place, some_id in enumerate(np.asarray(ids, dtype=object).ravel().tolist()):
+        if isinstance(some_id, UUID):
+            return f"ids[{place}] is {some_id!r}; expected integers or strings: use str(id)"
+        if isinstance(some_id, bool) or not isinstance(some_id, (int, np.integer)):
+            return (
+                f"ids[{place}] is {some_id!r}, a {type(some_id).__name__}; expected integers, or strings alone"
+            )
+        if not 0 <= some_id <= LARGEST:
+            return out_of_range(int(some_id))
+    return f"ids have dtype {dtype}; expected integers or strings"
+
+
+def out_of_range(some_id: int) -> str:
+    """Return why an integer cannot be an id."""
+    if some_id < 0:
+        return f"id {some_id} is negative; -1 stands for no result"
+    return f"id {some_id} is above 2^63 - 1, the largest integer id; use strings: str(id)"
+
+
 def as_ids(ids: Any, count: int) -> Ids:
     """Return ids as (count,) int64, or raise a ValueError."""
     given = integer_ids(ids)
+    if given.size and given.min() < 0 and np.asarray(ids).dtype == np.uint64:
+        raise ValueError(out_of_range(int(np.asarray(ids).max())))
     if given.shape != (count,):
         raise ValueError(f"ids have shape {given.shape}; expected ({count},), one per vector")
     return given.astype(np.int64)
@@ -41,7 +70,7 @@ def refuse_duplicates(ids: Ids) -> None:
     if len(duplicates):
         raise ValueError(f"id {duplicates[0]} is given twice")
     if len(ordered) and ordered[0] < 0:
-        raise ValueError(f"id {ordered[0]} is negative; -1 stands for no result")
+        raise ValueError(out_of_range(int(ordered[0])))
 
 
 KINDS = ("int", "str")
@@ -77,7 +106,8 @@ def as_string_ids(ids: Any, count: int | None = None) -> list[str]:
     strings: list[str] = np.atleast_1d(np.asarray(ids, dtype=object)).tolist()
     for string in strings:
         if not isinstance(string, str):
-            raise ValueError(f"id {string!r} is not a str, as the other ids are")
+            hint = ": use str(id)" if isinstance(string, UUID) else ""
+            raise ValueError(f"id {string!r} is not a str, as the other ids are{hint}")
     if count is not None and len(strings) != count:
         raise ValueError(f"{len(strings)} ids for {count} vectors; expected one per vector")
     return strings

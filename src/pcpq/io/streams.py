@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.io.arrays import FloatArray, as_vectors, held_vectors
-from pcpq.io.foreign_arrays import LazyRows, arrow_batches
+from pcpq.io.foreign_arrays import LazyRows, arrow_batches, as_held
 from pcpq.io.foreign_arrays import as_rows as as_rows
 from pcpq.util.batches import encoding_batches, slices
 
@@ -65,12 +65,15 @@ class Stream:
     def __init__(self, vectors: Any) -> None:
         self.array: FloatArray | LazyRows | None = None
         self.rest: Iterator[Any] = iter(())
+        self.problem = NO_BATCHES  # of a stream without vectors
         if (batches := arrow_batches(vectors)) is not None:
             self.rest = batches
         elif isinstance(vectors, Iterable) and not _is_array(vectors) and not _is_nested(vectors):
             self.rest = iter(vectors)
+        elif (held := as_held(vectors)).shape[:1] == (0,):
+            self.rest, self.problem = iter([held]), f"vectors are empty: shape {held.shape}"
         else:
-            self.array = held_vectors(vectors)
+            self.array = held_vectors(held)
 
     @classmethod
     def of(cls, vectors: Any) -> Stream:
@@ -82,11 +85,22 @@ class Stream:
         """Number of dimensions. For an iterable, the first batch is read; it is part of `batches` as well."""
         if self.array is not None:
             return int(self.array.shape[1])
-        first = next(self.rest, END)
-        if first is END:
-            raise ValueError(NO_BATCHES)
+        if self.is_empty:
+            raise ValueError(self.problem)
+        first = next(self.rest)
         self.rest = chain([first], self.rest)
         return int(as_vectors(as_rows(first)).shape[1])
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no vectors. Of an iterable, batches are read up to the first one with vectors."""
+        if self.array is not None:
+            return False
+        for part in self.rest:
+            if not has_no_rows(part):
+                self.rest = chain(drained([part]), self.rest)
+                return False
+        return True
 
     @property
     def length(self) -> int | None:
@@ -100,14 +114,14 @@ class Stream:
             numbers = None if take_all else np.sort(generator.permutation(len(self.array))[:rows])
             array = converted_once(self.array, numbers) if isinstance(self.array, LazyRows) else self.array
             return Sample(array, numbers)
-        first = next(self.rest, END)
-        if first is END:
-            raise ValueError(NO_BATCHES)
-        batch = as_vectors(as_rows(first))
+        if self.is_empty:
+            raise ValueError(self.problem)
+        batch = as_vectors(as_rows(next(self.rest)))
         with Seen(min(rows, max(MOST_SEEN // batch.shape[1], LEAST_SEEN_ROWS)), batch) as seen:
             left = seen.take(batch)
             while len(left) == 0 and not seen.is_full and (more := next(self.rest, END)) is not END:
-                left = seen.take(as_vectors(as_rows(more), dimensions=batch.shape[1]))
+                if not has_no_rows(more):
+                    left = seen.take(as_vectors(checked_width(more, batch.shape[1], "those before have")))
         self.rest = chain(seen.again(), drained([left] if len(left) else []), self.rest)
         return Sample(seen.rows[: seen.most] if seen.count else batch[:rows])
 
@@ -115,12 +129,14 @@ class Stream:
         """Yield all vectors in batches; one batch per thread fits into the memory limit."""
         parts, empty = self.rest if self.array is None else iter([self.array]), True
         for part in parts:
-            vectors, empty = held_vectors(as_rows(part), dimensions=dimensions), False
+            if has_no_rows(part):
+                continue
+            vectors, empty = checked_width(part, dimensions, "the index has"), False
             for rows in encoding_batches(len(vectors), dimensions, threads):
                 yield as_vectors(vectors[rows], dimensions=dimensions)
             del part, vectors  # frees their memory before the next part is made
         if empty:
-            raise ValueError(NO_BATCHES)
+            raise ValueError(self.problem)
 
 
 class Seen:
@@ -167,6 +183,19 @@ class Seen:
         """Yield all stored rows, in pieces."""
         for piece in slices(self.count, PIECE_ROWS):
             yield self.rows[piece]
+
+
+def has_no_rows(part: Any) -> bool:
+    """Return whether a batch has no vectors; what is not a batch at all is left to later checks."""
+    return hasattr(part, "__len__") and len(part) == 0
+
+
+def checked_width(part: Any, dimensions: int, other: str) -> FloatArray | LazyRows:
+    """Return a batch, or raise a ValueError that names both numbers of dimensions."""
+    vectors = held_vectors(as_rows(part))
+    if vectors.shape[1] != dimensions:
+        raise ValueError(f"vectors have {vectors.shape[1]} dimensions, {other} {dimensions}")
+    return vectors
 
 
 def converted_once(rows: LazyRows, numbers: NDArray[np.intp] | None) -> LazyRows:

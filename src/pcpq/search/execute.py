@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.io.foreign_arrays import as_array
@@ -23,12 +24,20 @@ BYTES_PER_RESULT = 16
 
 def search(searched: Searchable, queries: Any, request: SearchRequest) -> Result:
     """Return the k best vectors for (n, d) queries, or for one (d,) query; ids are integers."""
-    queries = as_array(queries, "queries")
+    queries = query_array(queries)
     prepared = prepare_queries(searched.trained, queries)
     plan = plan_search(searched, request)
     scores, ids = execute(searched, prepared.rows, plan)
     returned = returned_scores(searched.trained, scores, prepared.unit)
-    return Result(returned[0], ids[0]) if queries.ndim == 1 else Result(returned, ids)
+    metric = searched.trained.metric
+    return Result(returned[0], ids[0], metric) if queries.ndim == 1 else Result(returned, ids, metric)
+
+
+def query_array(queries: Any) -> NDArray[Any]:
+    """Return queries as an array; an empty list is a batch of no queries, not a query of no dimensions."""
+    return (
+        np.empty((0, 0)) if isinstance(queries, (list, tuple)) and not queries else as_array(queries, "queries")
+    )
 
 
 def execute(
@@ -41,7 +50,7 @@ def execute(
     """
     k = min(plan.k, plan.n_allowed)
     refuse_filling(plan.k, plan.n_allowed, len(queries))
-    if k == 0:
+    if k == 0 or len(queries) == 0:
         return nothing(len(queries), plan.k)
     wider = plan if k == plan.k and plan.rerank >= k else plan._replace(k=k, rerank=max(plan.rerank, k))
     scores, ids = searched.scan(queries, wider, trace)

@@ -21,8 +21,13 @@ class PreparedQueries(NamedTuple):
 
 
 def prepare_queries(trained: Trained, queries: Any) -> PreparedQueries:
-    """Check (n, d) or (d,) queries and convert them to working units; to length 1 for cosine."""
+    """Check (n, d) or (d,) queries and convert them to working units; to length 1 for cosine.
+
+    A batch may have no queries.
+    """
     queries = as_array(queries, "queries")
+    if queries.ndim == 2 and len(queries) == 0 and queries.shape[1] in (0, trained.dimensions):
+        return PreparedQueries(np.empty((0, trained.dimensions), np.float32), trained.query_unit)
     queries = as_vectors(queries[None] if queries.ndim == 1 else queries, "queries")
     if queries.shape[1] != trained.dimensions:
         raise ValueError(f"queries have {queries.shape[1]} dimensions, the index has {trained.dimensions}")
@@ -41,13 +46,14 @@ def prepare_queries(trained: Trained, queries: Any) -> PreparedQueries:
 
 
 def returned_scores(trained: Trained, exact: Scores, unit: float) -> Float32Array:
-    """Return scores in the user's units; squared distances if the metric is Euclidean."""
+    """Return scores in the user's units: squared distances for "euclidean", from -1 to 1 for "cosine"."""
     scores = np.empty(exact.shape, np.float32)
     _core.return_scores(
         scores=np.ascontiguousarray(exact).reshape(-1),
         euclidean=trained.euclidean,
         row_unit=trained.unit,
         query_unit=unit,
+        unit_length=trained.metric == "cosine",
         out_scores=scores.reshape(-1),
     )
     return scores

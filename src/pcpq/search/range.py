@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.io.arrays import Float32Array, Ids
-from pcpq.search.execute import execute
+from pcpq.search.execute import execute, query_array
 from pcpq.search.plan import plan_range
 from pcpq.search.queries import prepare_queries, returned_scores
 from pcpq.search.request import SearchRequest
@@ -35,7 +35,7 @@ def search_range(
     searched: Searchable, queries: Any, request: SearchRequest, bound: float
 ) -> tuple[NDArray[np.int64], Float32Array, Ids]:
     """Return limits, scores and ids, as in Faiss, of all vectors that score at least `bound`."""
-    prepared = prepare_queries(searched.trained, queries)
+    prepared = prepare_queries(searched.trained, query_array(queries))
     plan = plan_range(searched, request)
     least = bound / (searched.trained.unit * prepared.unit)
     limits, scores, ids = execute_range(searched, prepared.rows, plan, least)
@@ -59,4 +59,6 @@ def execute_range(
             break
         open_queries, k = open_queries[counts == k], min(2 * k, plan.n_allowed)
     limits = np.concatenate([[0], np.cumsum([len(ids) for _, ids in found])]).astype(np.int64)
+    if not found:
+        return limits, np.empty(0), np.empty(0, np.int64)
     return limits, np.concatenate([part[0] for part in found]), np.concatenate([part[1] for part in found])

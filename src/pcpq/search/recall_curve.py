@@ -26,7 +26,7 @@ PROBES_STEP = 1.25
 # Cost of one more list and of reranking one more candidate, in rows scanned.
 LIST_COST = 8.0
 RERANK_COST = 60.0
-# Standard errors of a lower confidence bound. Two of them took more time, for 0.02 more recall than was asked for.
+# Standard errors of a lower confidence bound. Two of them gave 0.02 more recall than was asked for, at a cost.
 SURE = 0.25
 # What the bound may be below the target, if the measured recall is not, rather than one more list.
 SLACK = 0.005
@@ -38,9 +38,15 @@ NEARLY = 0.005
 
 def check_target(target_recall: float | None, probes: int | None) -> None:
     """Raise a ValueError if target_recall is out of range or is given together with probes."""
-    if target_recall is not None and not 0 < target_recall <= 1:
-        raise ValueError(f"target_recall is {target_recall!r}; expected a number from 0 to 1")
-    if target_recall is not None and probes is not None:
+    if target_recall is None:
+        return
+    number = isinstance(target_recall, (int, float, np.number)) and not isinstance(target_recall, bool)
+    if not number or not 0 < target_recall <= 1:
+        hint = "; probes=1 is the fastest search" if number and target_recall == 0 else ""
+        raise ValueError(
+            f"target_recall is {target_recall!r}; expected a number above 0 and at most 1, such as 0.95{hint}"
+        )
+    if probes is not None:
         raise ValueError(f"target_recall is {target_recall} and probes is {probes}; give one of them")
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pcpq.search.filters import Bitmap
 from pcpq.search.recall_curve import check_target
-from pcpq.search.where import WhereLimits
+from pcpq.search.where import WhereLimits, check_condition
 from pcpq.util.threads import available_threads
 from pcpq.util.validation import whole_number
 
@@ -51,3 +51,5 @@ class SearchRequest(NamedTuple):
             whole_number("rerank", self.rerank, 1, LARGEST_RERANK)
         check_target(self.target_recall, self.probes)
         available_threads(self.threads)
+        if self.where is not None:
+            check_condition(self.where, self.where_limits)

@@ -134,7 +134,7 @@ class Snapshot:
             )
         except TypeError:  # not a contiguous array of float32
             return None
-        return Result(scores, ids) if found else None
+        return Result(scores, ids, self.trained.metric) if found else None
 
     def find(self, ids: Any) -> list[NDArray[np.intp]]:
         """Return for every part the row of every id, -1 if missing; ids are all integers or all strings."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,3 +36,9 @@ def statistics(snapshot: Snapshot) -> dict[str, Any]:
         # Mean squared distance from the centroids, relative to the training rows; if it is well above 1, refit.
         "drift": residual / trained.residual if rows and trained.residual > 0 else 1.0,
     }
+
+
+def bytes_without_attributes(snapshot: Snapshot) -> int:
+    """Return the bytes of centroids, codes, kept vectors and ids; attributes would have to be read."""
+    parts = [replace(part.segment, attributes=None).bytes_by_part() for part in snapshot.parts]
+    return snapshot.trained.partition.centroids.nbytes + sum(sum(sizes.values()) for sizes in parts)

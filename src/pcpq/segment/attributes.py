@@ -92,8 +92,8 @@ def arrow() -> Any:
     return pyarrow
 
 
-def as_table(attributes: Any, count: int) -> pyarrow.Table:
-    """Return a table, record batch, data frame or dict of columns as a table of `count` rows.
+def as_table(attributes: Any, count: int | None) -> pyarrow.Table:
+    """Return a table, record batch, data frame or dict of columns as a table of `count` rows, any if None.
 
     Raises a ValueError if it cannot be one, has another number of rows, or cannot be stored.
     """
@@ -107,7 +107,7 @@ def as_table(attributes: Any, count: int) -> pyarrow.Table:
             table = table_of(attributes)
         except (TypeError, ValueError, OverflowError, RecursionError, pa.ArrowException) as error:
             raise ValueError(f"attributes cannot be converted to a table: {error}") from error
-    if len(table) != count:
+    if count is not None and len(table) != count:
         raise ValueError(f"attributes have {len(table)} rows for {count} vectors; expected one per vector")
     table = storable(table)
     try:

@@ -232,3 +232,15 @@ class WorkingSample:
             for number in self.sample.numbers_of(slice(None)):
                 in_units(self.sample.array[number : number + 1], self.metric, self.unit, "vectors", int(number))
             raise
+
+
+def check_sample(sample: Sample, metric: str) -> None:
+    """Raise a ValueError that names the first invalid row of a sample that is not trained on."""
+    if len(sample) == 0:
+        return
+    unit = (
+        1.0
+        if metric == "cosine"
+        else typical_unit(sample.read(slice(None)), "vectors", sample.numbers_of(slice(None)))
+    )
+    WorkingSample(sample, metric, unit)[:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,44 @@ def encode(
         if progress is not None:
             progress(builder.count, stream.length)
     return builder.finish()
+
+
+class GivenRows(NamedTuple):
+    """Checked ids and attributes of vectors to be added."""
+
+    ids: GivenIds
+    table: Any  # an Arrow table, or None
+
+    @classmethod
+    def of(cls, ids: Any, attributes: Any, count: int | None, kind: str | None) -> GivenRows:
+        """Check ids and attributes of `count` vectors, before any work is done on them.
+
+        If the number of vectors is not known, ids and attributes must agree, and it is compared later.
+        """
+        table = None if attributes is None else as_table(attributes, count)
+        if count is None and ids is not None:
+            count = len(ids) if hasattr(ids, "__len__") else int(np.size(ids))
+        given = given_ids(ids, count or 0, kind)
+        if table is not None and count is not None and len(table) != count:
+            raise ValueError(f"attributes have {len(table)} rows for {count} ids; expected one per vector")
+        return cls(given, table)
+
+    def for_rows(self, count: int) -> GivenRows:
+        """Return these for the number of vectors that were found; raise a ValueError if they are others."""
+        if self.ids.given is not None and self.ids.count != count:
+            raise ValueError(f"{self.ids.count} ids for {count} vectors; expected one per vector")
+        if self.table is not None and len(self.table) != count:
+            raise ValueError(
+                f"attributes have {len(self.table)} rows for {count} vectors; expected one per vector"
+            )
+        return self._replace(ids=replace(self.ids, count=count))
+
+    def refuse_known(self, snapshot: Snapshot) -> None:
+        """Raise a ValueError if an id exists in the snapshot, or columns do not match its columns."""
+        if self.ids.given is not None:
+            refuse_known(snapshot, self.ids.given)
+        if self.table is not None:
+            refuse_other_columns(snapshot, Attributes.of(self.table))
 
 
 class RowsOfIds:
@@ -193,16 +231,14 @@ class Insertion:
         trained: Trained,
         rows: EncodedRows,
         spread: ListStatistics,
-        ids: Any,
-        kind: str | None,
-        attributes: Any,
+        checked: GivenRows,
         replacing: bool,
     ) -> Insertion:
-        """Make a segment of encoded rows, for an index with ids of this kind."""
-        given = given_ids(ids, len(rows), kind)
+        """Make a segment of encoded rows with checked ids and attributes."""
+        given, table = checked.for_rows(len(rows))
         numbers = given.numbers(0)
         rows.ids[:] = numbers
-        known = None if attributes is None else sorted_attributes(attributes, numbers)
+        known = None if table is None else Attributes.of(table.take(np.argsort(numbers)))
         return cls(Segment.of(trained, rows, spread, given.names, known), given, replacing)
 
     @property

@@ -21,14 +21,24 @@ from pcpq.search.recall_curve import RecallCurve
 from pcpq.search.snapshot import Snapshot
 from pcpq.search.where import WhereLimits
 from pcpq.segment.part import Part
-from pcpq.segment.trained import Trained
+from pcpq.segment.trained import Trained, check_sample
 from pcpq.segment.training import train, training_rows
-from pcpq.store.changes import ConditionalRemoval, Insertion, Observe, Progress, Removal, Update, encode
+from pcpq.store.changes import (
+    ConditionalRemoval,
+    GivenRows,
+    Insertion,
+    Observe,
+    Progress,
+    Removal,
+    Update,
+    encode,
+)
 from pcpq.store.manifest import Manifest
 from pcpq.store.merging import merge
 from pcpq.store.refit import encode_again
 from pcpq.store.store import Contents, Store
 from pcpq.tuning.ground_truth import rows_apart
+from pcpq.util.threads import available_threads
 
 logger = logging.getLogger(__name__)
 # At least LEAST_MERGED parts are merged, smallest first, as long as the next part has at most SIMILAR times the
@@ -71,6 +81,7 @@ class State:
         sample = stream.sample(training_rows(config, n), generator)
         apart = rows_apart(len(sample), config.seed) if hold_out else np.empty(0, np.intp)
         held_out, rest = sample.split(apart)
+        check_sample(held_out, config.metric)
         return cls(train(config, rest, n, generator, threads)), held_out
 
     def __getstate__(self) -> dict[str, Any]:
@@ -139,11 +150,19 @@ class State:
 
         Other changes continue meanwhile, and an iterator of batches may wait for them. `progress` is called
         with the number of encoded vectors and the total, `observe` with a batch in working units and the number
-        of its first vector.
+        of its first vector. `ids` may be GivenRows that were checked before, with their attributes.
         """
+        available_threads(threads)
+        empty = stream.is_empty
+        length, kind = (0, None) if empty else (stream.length, self.kind)
+        given = ids if isinstance(ids, GivenRows) else GivenRows.of(ids, attributes, length, kind)
+        if empty:
+            return np.empty(0, object if self.kind == "str" else np.int64)
+        if not replacing:
+            given.refuse_known(self.snapshot)
         trained = self.snapshot.trained
         rows = encode(trained, stream, threads, progress, observe)
-        insertion = Insertion.of(trained, *rows, ids, self.kind, attributes, replacing)
+        insertion = Insertion.of(trained, *rows, given, replacing)
         del rows  # copied into a segment
         insertion.prepare(self.contents, threads)
         while not self._change(insertion.apply):  # refitted meanwhile

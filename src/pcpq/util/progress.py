@@ -1,15 +1,17 @@
-"""Progress bars with rate and remaining time on a terminal; no output elsewhere."""
+"""Progress bars with rate and remaining time on a terminal; plain lines or no output elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 # Seconds between two updates of a line.
 PAUSE = 0.1
+# Seconds between two lines where there is no terminal.
+PAUSE_OF_LINES = 5.0
 # Largest width of the line that is drawn without rich, in characters.
 WIDTH = 79
 BLOCKS = 14
@@ -130,22 +132,90 @@ class Line(Progress):
         return " ".join(parts)
 
 
+class Lines(Line):
+    """Progress as lines of plain text, one per step and one every few seconds, for logs and notebooks."""
+
+    def __exit__(self, *error: object) -> None:
+        if self.done:
+            self._write(time.monotonic())
+
+    def _draw(self, at_once: bool = False) -> None:
+        now = time.monotonic()
+        if at_once or now - self.drawn >= PAUSE_OF_LINES:
+            self._write(now)
+
+    def _write(self, now: float) -> None:
+        self.drawn = now
+        sys.stderr.write(self._text(now).rstrip() + "\n")
+        sys.stderr.flush()
+
+
 def rate_of(speed: float, unit: str) -> str:
     """Return a speed as text, such as "1,200 vectors/s"; empty if there is no unit."""
     return f"{speed:,.0f} {unit}/s" if unit else ""
 
 
+Report = Callable[[int, int | None], None]
+
+
 @contextmanager
-def progress_bar(total: float | None, unit: str = "") -> Iterator[Progress]:
+def reported(
+    progress: Report | bool | None, what: str, then: str = "", before: str = ""
+) -> Iterator[Report | None]:
+    """Yield the function to call with the number of vectors done and the total, or None.
+
+    Parameters
+    ----------
+    progress : True: show a bar on standard error; False or None: report nothing; or a function
+    what, then, before : names of the counted step, of the step after it and of the step before it
+    """
+    if progress is None or progress is False:
+        yield None
+        return
+    if progress is not True:
+        if not callable(progress):
+            raise ValueError(f"progress is {progress!r}; expected True, or a function of done and total")
+        yield progress
+        return
+    with progress_bar(None, "vectors", plain=True) as bar:
+        if before:
+            bar.say(before)
+        yield counter(bar, None, what, then)
+
+
+def counter(bar: Progress, rows: int | None, what: str, then: str) -> Report:
+    """Return a function that shows the number of vectors on a bar, and names the step after them."""
+    started = False
+
+    def count(done: int, total: int | None) -> None:
+        nonlocal started
+        if not started:
+            bar.say(what)
+            started = True
+        total = rows if total is None else total
+        bar.reach(done, total)
+        if then and done == total:
+            bar.say(then)
+
+    return count
+
+
+@contextmanager
+def progress_bar(total: float | None, unit: str = "", *, plain: bool = False) -> Iterator[Progress]:
     """Yield a progress display: a bar on a terminal, drawn by rich if it is installed, otherwise no output.
 
     Parameters
     ----------
     total : sum of the amounts passed to `advance`; None if it is not known yet
     unit : plural name of the counted items, used in the rate
+    plain : write lines of plain text where there is no terminal, such as in notebooks and log files
     """
     if not sys.stderr.isatty():
-        yield Progress()
+        if not plain:
+            yield Progress()
+            return
+        with Lines(total, unit) as lines:
+            yield lines
         return
     try:
         bar: Bar | Line = Bar(total, unit)

@@ -11,6 +11,8 @@ from contextlib import ContextDecorator
 from functools import cached_property
 from typing import Any, TypeVar
 
+import numpy as np
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -21,9 +23,11 @@ def available_threads(threads: int | None) -> int:
         if hasattr(os, "sched_getaffinity"):
             return len(os.sched_getaffinity(0))
         return os.cpu_count() or 1
-    if threads < 1:
-        raise ValueError(f"threads is {threads}; expected at least 1, or None for every CPU")
-    return threads
+    if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1:
+        raise ValueError(
+            f"threads is {threads!r}; expected a whole number of at least 1, or None for every CPU"
+        )
+    return int(threads)
 
 
 class OneBlasThread(ContextDecorator):

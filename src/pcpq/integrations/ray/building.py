@@ -35,17 +35,20 @@ from pcpq.io.arrays import FloatArray, Ids
 from pcpq.quantizers import Quantizer
 from pcpq.search.recall_curve import FEW, RecallCurve
 from pcpq.search.snapshot import Snapshot
-from pcpq.segment.attributes import arrow
+from pcpq.segment.attributes import Attributes, arrow
 from pcpq.segment.ids import NewIds, new_ids
 from pcpq.segment.part import Part
 from pcpq.segment.segment import Segment
 from pcpq.segment.trained import Trained
 from pcpq.store.changes import Progress, sorted_attributes
+from pcpq.store.manifest import MANIFEST
 from pcpq.store.serialization import read_segment
 from pcpq.store.store import Contents, Store
 from pcpq.store.tensors import FileEntry
 from pcpq.tuning.ground_truth import ExactAnswers, TuningQueries
 from pcpq.tuning.measure import measure
+from pcpq.util.progress import reported
+from pcpq.util.threads import available_threads
 
 # Searches number the rows of a segment with 32 bits.
 MOST_ROWS = (1 << 31) - 1
@@ -85,7 +88,8 @@ def build(
     first_id: int = 0,
     threads: int | None = None,
     task_bytes: int = TASK_BYTES,
-    progress: Progress | None = None,
+    overwrite: bool = False,
+    progress: Progress | bool | None = None,
     quantizer: Quantizer | None = None,
     n_lists: int | None = None,
     rotation: str | None = None,
@@ -96,7 +100,7 @@ def build(
     """Build an index from files or a dataset on all nodes of the connected Ray cluster.
 
     The directory contains the same bytes as `pcpq.build` of the same vectors in one array and `save` would
-    write, except for file names. An existing index is replaced atomically.
+    write, except for file names.
 
     Parameters
     ----------
@@ -110,7 +114,9 @@ def build(
     metric : "dot", "cosine" or "euclidean"
     queries : (m, d) floats, a sample of queries with which recall is measured; None: vectors held back
     bytes_per_vector : memory budget, from which quantizer and keep are chosen
-    progress : called as progress(done, total) with numbers of vectors; total is None if it is unknown
+    overwrite : True: replace an existing index, atomically; False: refuse to (FileExistsError)
+    progress : True: show a bar on standard error; or a function, called as progress(done, total) with numbers
+        of vectors; total is None if it is unknown
     like : directory of an index whose lists and codebooks are used, instead of a metric and of training.
         Indexes in several directories can then be searched as one (ShardedIndex)
     first_id : first id if no ids are given
@@ -122,7 +128,10 @@ def build(
     -------
     index : a pcpq.Index, open for reading
     """
+    available_threads(threads)
     directory = Path(path).absolute()
+    if not overwrite and (directory / MANIFEST).exists():
+        raise FileExistsError(f"{directory} exists already: overwrite=True replaces it")
     source = source_of(vectors, column)
     if len(source) > MOST_ROWS:
         raise ValueError(f"{len(source)} vectors; a directory holds {MOST_ROWS}: build several, with `like`")
@@ -153,13 +162,15 @@ def build(
                 f"like is {os.fspath(like)}, which determines all settings: no others are accepted"
             )
         learned = learned_from(like)
+    given = new_ids(given_ids(source, ids, id_column), len(source), None, first_id)
+    found = given_attributes(source, attributes)
+    known = None if found is None else sorted_attributes(found, given.numbers)
     store = Store.create(directory)
     try:
-        Build(store, source, task_bytes, threads, progress).run(
-            new_ids(given_ids(source, ids, id_column), len(source), None, first_id),
-            given_attributes(source, attributes),
-            learned,
-        )
+        with reported(
+            progress, "encoding vectors", "merging, measuring recall", "learning from a sample"
+        ) as report:
+            Build(store, source, task_bytes, threads, report).run(given, known, learned)
     except BaseException:
         store.tidy()
         raise
@@ -178,8 +189,8 @@ class Build:
         self.task_bytes = task_bytes
         self.work = Work(store.directory, ray.put(source))
 
-    def run(self, given: NewIds, attributes: Any, learned: Learn) -> None:
-        """Train, encode, merge, measure and commit."""
+    def run(self, given: NewIds, known: Attributes | None, learned: Learn) -> None:
+        """Train, encode, merge, measure and commit; ids and attributes are checked already."""
         n = len(self.source)
         index, asked = learned(GatheredStream(n, self.source.dimensions, self._gather))
         known_before = state_of(index).snapshot
@@ -192,7 +203,6 @@ class Build:
             given.numbers[0] == 0 and given.numbers[-1] == n - 1 and bool((np.diff(given.numbers) == 1).all())
         )
         numbers = None if counted else given.numbers
-        known = None if attributes is None else sorted_attributes(attributes, given.numbers)
         encoded, exact = self._encode(trained, asked if len(asked) else None, numbers)
         segment, entry = self._merge(trained, encoded, given)
         segment = replace(segment, attributes=known)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -33,8 +34,10 @@ from pcpq.search.recall_curve import FEW
 from pcpq.search.request import SearchRequest
 from pcpq.search.result import Result
 from pcpq.search.where import WhereLimits
+from pcpq.util.threads import available_threads
 from pcpq.util.validation import whole_number
 
+logger = logging.getLogger(__name__)
 # Attempts per search, because a generation can be deleted during it.
 MOST_TRIES = 10
 # Concurrent calls per actor, so that a long call does not block others.
@@ -101,7 +104,9 @@ class ShardedIndex:
         whole_number("replicas", replicas, 1, 1 << 16)
         shards = (len(nodes) if len(paths) == 1 else 1) if shards is None else shards
         whole_number("shards", shards, 1, 1 << 16)
+        available_threads(threads)
         given = {"num_cpus": num_cpus, "max_concurrency": CONCURRENCY} | (options or {})
+        refuse_too_few_cpus(len(paths) * shards * replicas, float(given["num_cpus"] or 0))
         remote = ray.remote(Shard)
         directories, next_node = [], 0
         for one in paths:
@@ -216,7 +221,7 @@ class ShardedIndex:
             if target_recall is not None and view.recall is None and len(view) > FEW:
                 view.measure()
             found = search(view.filtered(wanted, partial), queries, request)
-            return Result(found.scores, view.strings(found.ids))
+            return found._replace(ids=view.strings(found.ids))
 
         return self._with_missing(search_view, partial)
 
@@ -238,6 +243,7 @@ class ShardedIndex:
         request = SearchRequest(
             k=1, probes=probes, filter=only, exclude=refused, where=where, where_limits=where_limits
         )
+        request.check()
         wanted = self._filter(request)
 
         def search_view(view: View) -> tuple[NDArray[np.int64], Float32Array, NDArray[Any]]:
@@ -415,6 +421,22 @@ class ShardedIndex:
                 for replicas in directory.shards:
                     for actor in replicas.actors:
                         actor.release.remote(key)
+
+
+def refuse_too_few_cpus(actors: int, num_cpus: float) -> None:
+    """Raise a ValueError if the nodes have too few CPUs for all actors; log it if others use them now."""
+    if num_cpus <= 0:
+        return
+    cpus = [node["Resources"].get("CPU", 0.0) for node in ray.nodes() if node["Alive"]]
+    wanted = (
+        f"{actors} actors (shards times replicas) want {num_cpus:g} CPUs each, {actors * num_cpus:g} in all"
+    )
+    if sum(int(count // num_cpus) for count in cpus) < actors:
+        there = f"the cluster has {sum(cpus):g} on {len(cpus)} nodes"
+        raise ValueError(f"{wanted}; {there}: open fewer shards or replicas, or with a smaller num_cpus")
+    free = ray.available_resources().get("CPU", 0.0)
+    if free < actors * num_cpus:
+        logger.warning("%s; %g of %g are free now, so actors may have to wait", wanted, free, sum(cpus))
 
 
 def stop(directory: Directory) -> None:

@@ -19,8 +19,10 @@ from pcpq.io.formats.vector_file import (
     array_or_batches,
     as_floats,
     check_kind,
+    is_real,
     listed,
     rows_at_once,
+    say_which,
 )
 from pcpq.util.batches import slices
 
@@ -36,13 +38,15 @@ def read_hdf5(path: Path, format: str, wanted: Wanted) -> VectorFile:
     size, part = plain_size(path), wanted.part or "train"
     with parsing(path), h5py.File(path, "r") as file:
         dataset, names = find(file, part), list(file)
+        others = [name for name in names if dataset is None and holds_vectors(find(file, name))]
         if dataset is not None:
             dtype, shape = dataset.dtype, tuple(dataset.shape or ())
             offset, chunks = offset_of(file, dataset), dataset.chunks
         # On some damaged files this call does not return: HDFGroup/hdf5#1707.
         distance = file.attrs.get("distance")
     if dataset is None:
-        raise ValueError(f"{path}: has no dataset {part!r}; it has {listed(names)}")
+        hint = f"; {say_which('part', others[0])}" if others else ""
+        raise ValueError(f"{path}: has no dataset {part!r}; it has {listed(names)}{hint}")
     check_kind(path, f"{part!r} is a dataset", dtype, shape)
     rows, dimensions = shape
     metric = METRICS.get(distance.decode(errors="replace") if isinstance(distance, bytes) else str(distance))
@@ -73,6 +77,11 @@ def find(file: Any, part: str) -> Any:
     if not isinstance(found, h5py.Dataset) or found.is_virtual or found.external is not None:
         return None
     return found
+
+
+def holds_vectors(dataset: Any) -> bool:
+    """Return whether a dataset may hold vectors: it has two axes of real numbers."""
+    return dataset is not None and len(dataset.shape or ()) == 2 and is_real(dataset.dtype)
 
 
 def offset_of(file: Any, dataset: Any) -> int | None:

@@ -163,7 +163,9 @@ def gathered(rows: Iterable[array[float]], dimensions: int) -> Iterator[FloatArr
 def chosen(path: Path, what: str, wanted: str | None, candidates: list[str], names: list[str]) -> str:
     """Return the requested name, which must exist once; without one, the only candidate."""
     if wanted is None and len(candidates) != 1:
-        found = f"may be {listed(candidates)}; say which" if candidates else f"is none of {listed(names)}"
+        found = f"is none of {listed(names)}"
+        if candidates:
+            found = f"may be {listed(candidates)}; {say_which('column', candidates[0])}"
         raise ValueError(f"{path}: the {what} of vectors {found}")
     name = candidates[0] if wanted is None else wanted
     if names.count(name) != 1:
@@ -176,6 +178,11 @@ def chosen_ids(path: Path, what: str, wanted: str | None, names: list[str]) -> s
     if wanted is None and "id" not in names:
         return None
     return chosen(path, what, "id" if wanted is None else wanted, [], names)
+
+
+def say_which(option: str, name: str) -> str:
+    """Return how to choose a name, in Python and in the command line."""
+    return f"say which: {option}={name!r} (command line: --{option} {name})"
 
 
 def listed(names: list[str]) -> str:

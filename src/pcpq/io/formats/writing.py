@@ -12,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 
 from pcpq.io.arrays import Float32Array, as_vectors
-from pcpq.io.formats.reading import format_of
+from pcpq.io.formats.reading import FORMATS, format_of
 from pcpq.io.formats.text import is_word
 from pcpq.io.formats.vector_file import as_float32, rows_at_once
 from pcpq.io.ids import as_ids, as_string_ids, kind_of
@@ -38,9 +38,7 @@ def write_vectors(
     ids : (n,) int or str, for parquet, JSONL and text files; a text file without ids contains row numbers
     format : one of WRITTEN_FORMATS; None: by the suffix of the name
     """
-    path, found = Path(path), format_of(path, format)
-    if found not in WRITERS or path.suffix == ".gz":
-        raise ValueError(f"{path}: cannot be written as {found}; expected {', '.join(WRITERS)}, uncompressed")
+    path, found = Path(path), written_format(path, format)
     if ids is not None:
         if found not in WITH_IDS:
             raise ValueError(f"{path}: {found} has no place for ids; {', '.join(WITH_IDS)} have")
@@ -49,6 +47,20 @@ def write_vectors(
     first = next(pieces)
     with replaced(path) as file:
         return WRITERS[found](file, chain([first], pieces), first[0].shape[1])
+
+
+def written_format(path: str | os.PathLike[str], format: str | None = None) -> str:
+    """Return the format to write a file in, or raise a ValueError that names those that can be written."""
+    name = os.fspath(path)
+    known = any(name.lower().endswith(suffixes) for suffixes in FORMATS.values())
+    if format is None and not known:
+        suffixes = ", ".join(FORMATS[one][0] for one in WRITERS)
+        hint = "use one of them, or say format= (command line: --format)"
+        raise ValueError(f"{name}: unknown format: files end in {suffixes}; {hint}")
+    found = format_of(path, format)
+    if found not in WRITERS or name.endswith(".gz"):
+        raise ValueError(f"{name}: cannot be written as {found}; expected {', '.join(WRITERS)}, uncompressed")
+    return found
 
 
 def pieces_of(batches: Any, ids: Any) -> Iterator[Piece]:

@@ -1,0 +1,56 @@
+"""Ctrl-C while a condition is evaluated is a KeyboardInterrupt, and the index can be searched afterwards."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import pcpq
+
+ROWS = 300_000
+SLOW = " + ".join(f"sin(n * {factor})" for factor in range(150)) + " > 1000"
+
+
+@pytest.fixture(scope="module")
+def index():
+    vectors = np.random.default_rng(4).normal(size=(ROWS, 2)).astype(np.float32)
+    return pcpq.build(vectors, metric="dot", n_lists=4, keep="int8", attributes={"n": np.arange(ROWS)})
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_ctrl_c_in_a_condition_is_a_keyboard_interrupt(index):
+    # Ignored where tests run in the background.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        for number, after in enumerate((0.0, 0.005, 0.02, 0.1, 0.3)):
+            pressing = threading.Event()
+            ended = threading.Event()
+
+            def press(after=after, pressing=pressing, ended=ended):
+                pressing.wait()
+                time.sleep(after)
+                while (
+                    not ended.is_set()
+                ):  # again: Python drops what a signal raises within a callback of its own
+                    os.kill(os.getpid(), signal.SIGINT)
+                    ended.wait(2.0)
+
+            presser = threading.Thread(target=press)
+            presser.start()
+            try:
+                pressing.set()
+                index.search(np.ones(2, np.float32), where=f"{SLOW} AND n > {number}")
+            except KeyboardInterrupt:
+                found = "interrupted"
+            else:
+                found = "done"
+            finally:
+                ended.set()
+                presser.join()
+            assert found == "interrupted"
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert index.search(np.ones(2, np.float32), 3, where="n < 2").ids.tolist()[2] == -1
