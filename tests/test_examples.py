@@ -57,7 +57,7 @@ def files(tmp_path_factory):
     for name in (".local/share/bash-completion/completions", ".zfunc"):
         (home / name).mkdir(parents=True)
     pcpq.build(vectors, words, metric="cosine").save(folder / "words.pcpq")
-    attributes = {"lang": ["en", "de"] * 1500, "year": [2020] * 3000}
+    attributes = {"lang": ["en", "de"] * 1500, "year": [2020] * 3000, "title": ["a title"] * 3000}
     pcpq.build(vectors, pages, metric="dot", attributes=attributes).save(folder / "pages.pcpq")
     results = Path(__file__).parent.parent / "benchmarks" / "results"
     (folder / "paper").mkdir()

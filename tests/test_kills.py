@@ -30,7 +30,9 @@ class Writers:
         kill_loop.new_index(path, kind)
         self.step = 0
         command = [sys.executable, str(Path(kill_loop.__file__))]
-        self.loop = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        # Signals interrupt coverage as well, which then waits for its own lock for ever.
+        own = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+        self.loop = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=own)
 
     def start(self, die_at=-1):
         self.loop.stdin.write(f"{self.path}\t{self.kind}\t{self.step}\t{die_at}\n")

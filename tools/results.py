@@ -65,7 +65,6 @@ WITHOUT_COMMIT = {
     "scale_constants": "1547773",
     "scale_prediction": "1547773",
     "storing": "aecdf92",
-    "tuning": "52fc4d9",
 }
 
 

@@ -67,7 +67,7 @@ def test_start_up_is_quick_in_what_it_imports():
         (["build", "nothing.npy", "new.pcpq", "--metric", "dot"], "nothing.npy: No such file"),
         (["build", "nothing.xyz", "new.pcpq", "--metric", "dot"], "nothing.xyz"),
         (["search", "nothing.pcpq"], "give FILE or --word"),
-        (["remove", "nothing.pcpq"], "give FILE or --id"),
+        (["remove", "nothing.pcpq"], "give FILE, --id or --where"),
         (["demo", "xyzzyplugh"], "not among the 20,000 words: xyzzyplugh"),
     ],
 )
