@@ -15,6 +15,7 @@ from pcpq.quantizers.clustering import Section, assign, choose_seeds, cluster
 
 # Whether vectors of a set are normalized; the others are searched by inner product.
 UNIT_NORM = {"glove": True, "minilm": True, "lastfm48k": False, "npm": False}
+BOOTSTRAPS = 10_000
 
 
 @dataclass
@@ -100,6 +101,17 @@ def make_lists(base: np.ndarray, n_lists: int, seed: int = 0) -> Lists:
     seeds = choose_seeds(sample, n_lists, "k-means++", generator)
     centroids = cluster(Section(base), seeds, projective=False, max_iterations=25).codewords
     return Lists(centroids, assign(Section(base), centroids, projective=False)[0])
+
+
+def summary(values: list[float], digits: int = 3) -> dict[str, Any]:
+    """Return the median of rounds and its 95 % interval."""
+    generator = np.random.default_rng(0)
+    drawn = np.median(generator.choice(values, (BOOTSTRAPS, len(values))), axis=1)
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    return {
+        "median": round(float(np.median(values)), digits),
+        "interval": [round(float(low), digits), round(float(high), digits)],
+    }
 
 
 def save(path: Path, result: dict[str, Any]) -> None:

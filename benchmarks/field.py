@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import data_folder, save
+from common import data_folder, save, summary
 
 import pcpq
 from pcpq.experiments.environment import environment
@@ -36,7 +36,6 @@ PARTS = ("build", "search", "changes", "where")
 VARIABLE = "OPENBLAS_NUM_THREADS"
 BATCHES = (1, 2, 5, 10, 30, 100, 200, 300, 500, 700, 1000, 3000)
 ROUNDS = {"build": 3, "search": 9, "changes": 9, "where": 9}
-BOOTSTRAPS = 10_000
 BUILD = """
 import sys, time
 import numpy as np
@@ -68,17 +67,6 @@ def busy_machine(busy: bool) -> Iterator[None]:
         for process in processes:
             process.kill()
             process.join()
-
-
-def summary(values: list[float], digits: int = 3) -> dict[str, Any]:
-    """Return the median of rounds and its 95 % interval."""
-    generator = np.random.default_rng(0)
-    drawn = np.median(generator.choice(values, (BOOTSTRAPS, len(values))), axis=1)
-    low, high = np.percentile(drawn, [2.5, 97.5])
-    return {
-        "median": round(float(np.median(values)), digits),
-        "interval": [round(float(low), digits), round(float(high), digits)],
-    }
 
 
 def ratios(rounds: list[dict[str, float]], above: str, below: str) -> dict[str, Any]:

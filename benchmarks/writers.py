@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import save
+from common import save, summary
 
 import pcpq
 from pcpq.experiments.environment import environment
@@ -27,7 +27,6 @@ from pcpq.experiments.environment import environment
 RESULTS = Path(__file__).parent / "results"
 STORED, ADDED, DIMENSIONS = 50_000, 400_000, 96
 ROUNDS = 7
-BOOTSTRAPS = 10_000
 ALONE = 20  # calls when nothing is added
 
 
@@ -93,14 +92,6 @@ def times_of(calls: dict[str, Callable[[int], Any]], steps: Iterable[int]) -> di
     return spent
 
 
-def summary(values: list[float], generator: np.random.Generator) -> dict[str, Any]:
-    """The median of rounds and its interval."""
-    drawn = np.median(generator.choice(values, (BOOTSTRAPS, len(values))), axis=1)
-    low, high = np.percentile(drawn, [2.5, 97.5])
-    median, low, high = (round(float(value), 5) for value in (np.median(values), low, high))
-    return {"median": median, "interval": [low, high]}
-
-
 def main() -> None:
     """Run all rounds."""
     rounds = []
@@ -108,8 +99,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             rounds.append(one_round(Path(folder) / "index", seed))
         print({name: round(value, 4) for name, value in rounds[-1].items()}, flush=True)
-    generator = np.random.default_rng(0)
-    found = {name: summary([one[name] for one in rounds], generator) for name in rounds[0]}
+    found = {name: summary([one[name] for one in rounds], 5) for name in rounds[0]}
     data = {"stored": STORED, "added": ADDED, "d": DIMENSIONS, "seeds": list(range(ROUNDS))}
     save(RESULTS / "writers.json", {"environment": environment(), "data": data, "seconds": found})
 
