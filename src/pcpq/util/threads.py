@@ -113,7 +113,7 @@ class Helpers:
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may search while this thread does
 
     def start(self, work: Callable[[], None], count: int) -> list[Future[None]]:
         """Ask `count` threads to call `work`; none if the interpreter is shutting down."""
@@ -128,7 +128,7 @@ class Helpers:
 
     def after_fork(self) -> None:
         """Forget the threads, which a child process does not have."""
-        self._pool, self._lock = None, threading.Lock()
+        self._pool, self._lock = None, threading.RLock()
 
 
 helpers = Helpers()
