@@ -103,7 +103,8 @@ coverage: $(VENV)/.test $(VENV)/.coverage browser
 	find build/covered-objects -name '*.gcda' -delete
 	PYTHONPATH=$(COVERED) $(TESTS) -p no:cacheprovider $(WORKERS) -m "not unsanitized" \
 	    --cov --cov-report html:build/coverage/python --cov-report json:build/coverage/python.json
-	$(BIN)/gcovr --root . --filter cpp/ build/covered-objects --html-details build/coverage/cpp/index.html \
+	$(BIN)/gcovr --root . --filter cpp/ --gcov-ignore-parse-errors all build/covered-objects \
+	    --html-details build/coverage/cpp/index.html \
 	    --json-summary build/coverage/cpp.json
 	$(BIN)/python tools/coverage_summary.py build/coverage/python.json build/coverage/cpp.json
 

@@ -1,4 +1,6 @@
+import contextlib
 import os
+import sys
 import threading
 import time
 import warnings
@@ -161,3 +163,63 @@ def test_calls_within_calls_end():
         return sum(map_threads(lambda other: number * other, range(10), 8))
 
     assert map_threads(sums, range(40), 8) == [45 * number for number in range(40)]
+
+
+def test_results_are_complete_where_threads_cannot_be_started(monkeypatch):
+    start, started = threading.Thread.start, []
+
+    def limited(thread):
+        if started:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    def slow(number):
+        time.sleep(0.05 if threading.current_thread() in started else 0.01)
+        return number
+
+    monkeypatch.setattr(threads_module, "helpers", threads_module.Helpers())
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    for _ in range(5):
+        assert map_threads(slow, range(6), 4) == list(range(6))
+
+
+def test_a_handler_that_interrupts_the_start_of_threads_works_alone(monkeypatch):
+    inner = []
+
+    class Interrupted:
+        """A pool in whose locked part a signal handler searches."""
+
+        def submit(self, work):
+            inner.append(map_threads(str, range(3), 3))
+            raise RuntimeError("can't start new thread")
+
+    own = threads_module.Helpers()
+    own._pool = Interrupted()
+    monkeypatch.setattr(threads_module, "helpers", own)
+    assert map_threads(str, range(4), 4) == ["0", "1", "2", "3"]
+    assert inner == [["0", "1", "2"]]
+
+
+@pytest.mark.usefixtures("several_blas_threads")
+@pytest.mark.parametrize("method", ["__enter__", "__exit__"])
+def test_after_an_interruption_blas_is_held_and_released_again(method):
+    code = getattr(threads_module.OneBlasThread, method).__code__
+    lines = sorted({line for *_, line in code.co_lines() if line is not None})[1:]
+    # Until the depth is counted down, an interrupted exit cannot be told from a nested entry.
+    for stop in lines[2:] if method == "__exit__" else lines:
+
+        def trace(frame, event, argument, stop=stop):
+            if frame.f_code is code and event == "line" and frame.f_lineno == stop:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+            return trace if frame.f_code is code or event == "call" else None
+
+        sys.settrace(trace)
+        try:
+            with contextlib.suppress(KeyboardInterrupt):
+                map_threads(str, [1], 1)
+        finally:
+            sys.settrace(None)
+        assert map_threads(lambda _: max(blas_threads()), [1], 1) == [1]
+        assert set(blas_threads()) == {3}

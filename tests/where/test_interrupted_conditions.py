@@ -17,7 +17,9 @@ SLOW = " + ".join(f"sin(n * {factor})" for factor in range(150)) + " > 1000"
 @pytest.fixture(scope="module")
 def index():
     vectors = np.random.default_rng(4).normal(size=(ROWS, 2)).astype(np.float32)
-    return pcpq.build(vectors, metric="dot", n_lists=4, keep="int8", attributes={"n": np.arange(ROWS)})
+    index = pcpq.build(vectors, metric="dot", n_lists=4, keep="int8", attributes={"n": np.arange(ROWS)})
+    index.search(vectors[0], where="n < 9")  # imports duckdb, which does not survive every interruption
+    return index
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
@@ -32,9 +34,8 @@ def test_ctrl_c_in_a_condition_is_a_keyboard_interrupt(index):
             def press(after=after, pressing=pressing, ended=ended):
                 pressing.wait()
                 time.sleep(after)
-                while (
-                    not ended.is_set()
-                ):  # again: Python drops what a signal raises within a callback of its own
+                # Again, if need be: Python drops what a signal raises within a callback of its own.
+                while not ended.is_set():
                     os.kill(os.getpid(), signal.SIGINT)
                     ended.wait(2.0)
 

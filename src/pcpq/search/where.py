@@ -189,7 +189,10 @@ class Evaluation:
             # A thread that is kept: in a new one, DuckDB first has to get memory. Python waits for it at exit,
             # because it would crash if it exited while DuckDB runs.
             if not helpers.start(act, 1):
-                raise RuntimeError("a condition cannot be evaluated while Python is shutting down")
+                raise RuntimeError(
+                    "a condition needs a thread, and none can be started: there are too many, Python is"
+                    " shutting down, or a signal handler has interrupted the start of another one"
+                )
             while not done.wait(min(PAUSE, max(end - time.monotonic(), 0))):
                 if time.monotonic() >= end:
                     seconds = f"the {self._limits.seconds:g} seconds of where_limits"

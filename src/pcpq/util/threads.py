@@ -6,7 +6,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ContextDecorator
 from functools import cached_property
 from typing import Any, TypeVar
@@ -40,39 +40,45 @@ class OneBlasThread(ContextDecorator):
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # a signal handler may enter while this thread enters
-        self._inside = 0
+        self._inside: set[int] = set()  # threads
         self._before: list[int] = []
         self._own = threading.local()
 
+    # Ctrl-C can interrupt any line. What it leaves behind is put right when the thread enters or leaves again.
+
     def __enter__(self) -> None:
+        shared, per_thread = self._libraries
         own = self._own
-        own.depth = getattr(own, "depth", 0) + 1
-        if own.depth > 1:
-            return
-        with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                self._before = hold(self._libraries[0])
-        own.before = hold(self._libraries[1])
+        if getattr(own, "depth", 0) == 0:
+            with self._lock:
+                if not self._inside:
+                    self._before = counts_of(shared)
+                self._inside.add(threading.get_ident())
+                set_counts(shared, [1] * len(shared))
+            own.before = counts_of(per_thread)
+            set_counts(per_thread, [1] * len(per_thread))
+            own.depth = 0
+        own.depth += 1
 
     def __exit__(self, *_: object) -> None:
         own = self._own
         own.depth -= 1
         if own.depth:
             return
-        restore(self._libraries[1], own.before)
+        shared, per_thread = self._libraries
+        set_counts(per_thread, own.before)
         with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                restore(self._libraries[0], self._before)
+            if self._inside <= {threading.get_ident()}:
+                set_counts(shared, self._before)
+            self._inside.discard(threading.get_ident())
 
     def after_fork(self) -> None:
         """Forget threads that a child process does not have."""
         self._lock = threading.RLock()
-        inside = int(getattr(self._own, "depth", 0) > 0)
-        if self._inside and not inside:
-            restore(self._libraries[0], self._before)
-        self._inside = inside
+        here = {threading.get_ident()} if getattr(self._own, "depth", 0) else set()
+        if self._inside and not here:
+            set_counts(self._libraries[0], self._before)
+        self._inside = here
 
     @cached_property
     def _libraries(self) -> tuple[list[Any], list[Any]]:
@@ -86,14 +92,12 @@ class OneBlasThread(ContextDecorator):
         return found
 
 
-def hold(libraries: Sequence[Any]) -> list[int]:
-    """Set libraries to one thread and return what they had before."""
-    before = [library.num_threads for library in libraries]
-    restore(libraries, [1] * len(libraries))
-    return before
+def counts_of(libraries: Sequence[Any]) -> list[int]:
+    """Return the number of threads of libraries."""
+    return [library.num_threads for library in libraries]
 
 
-def restore(libraries: Sequence[Any], counts: Sequence[int]) -> None:
+def set_counts(libraries: Sequence[Any], counts: Sequence[int]) -> None:
     """Set the number of threads of libraries."""
     for library, count in zip(libraries, counts, strict=True):
         if library.num_threads == count:
@@ -114,21 +118,33 @@ class Helpers:
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.RLock()  # a signal handler may search while this thread does
+        self._own = threading.local()
 
     def start(self, work: Callable[[], None], count: int) -> list[Future[None]]:
-        """Ask `count` threads to call `work`; none if the interpreter is shutting down."""
-        with self._lock:
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(1 << 16, "pcpq")  # starts threads as they are needed
-            pool = self._pool
-        try:
-            return [pool.submit(work) for _ in range(count)]
-        except RuntimeError:
+        """Ask up to `count` threads to call `work`; fewer, even none, if threads cannot be started.
+
+        `work` may be called by a thread that is not among those returned. A signal handler that interrupts this
+        function gets no thread, because the locks of a pool are not reentrant.
+        """
+        if getattr(self._own, "starting", False):
             return []
+        started: list[Future[None]] = []
+        self._own.starting = True
+        try:
+            with self._lock:
+                if self._pool is None:
+                    self._pool = ThreadPoolExecutor(1 << 16, "pcpq")  # starts threads as they are needed
+            for _ in range(count):
+                started.append(self._pool.submit(work))
+        except RuntimeError:  # a limit of threads, or the interpreter is shutting down
+            pass
+        finally:
+            self._own.starting = False
+        return started
 
     def after_fork(self) -> None:
         """Forget the threads, which a child process does not have."""
-        self._pool, self._lock = None, threading.RLock()
+        vars(self).update(vars(Helpers()))
 
 
 helpers = Helpers()
@@ -145,15 +161,24 @@ def map_threads(function: Callable[[Item], Result], items: Iterable[Item], threa
     of the first of them is raised.
     """
     waiting = deque(enumerate(items))
-    count = min(available_threads(threads), len(waiting))
+    total = len(waiting)
+    count = min(available_threads(threads), total)
     results: dict[int, Result] = {}
     errors: dict[int, Exception] = {}
+    working: set[int] = set()  # threads that have taken an item
+    changed = threading.Condition()
 
     def take() -> tuple[int, Item] | None:
-        try:
+        with changed:
+            if not waiting:
+                return None
+            working.add(threading.get_ident())
             return waiting.popleft()
-        except IndexError:
-            return None
+
+    def finish() -> None:
+        with changed:
+            working.discard(threading.get_ident())
+            changed.notify_all()
 
     @one_blas_thread
     def work() -> None:
@@ -164,16 +189,21 @@ def map_threads(function: Callable[[Item], Result], items: Iterable[Item], threa
             except Exception as error:
                 errors[number] = error
                 waiting.clear()
+            finally:
+                finish()
 
     helping = helpers.start(work, count - 1) if count > 1 else []
     try:
         work()
     finally:
         waiting.clear()
-        wait([helper for helper in helping if not helper.cancel()])
+        for helper in helping:
+            helper.cancel()
+        with changed:
+            changed.wait_for(lambda: working <= {threading.get_ident()})
     if errors:
         raise errors[min(errors)]
-    return [results[number] for number in range(len(results))]
+    return [results[number] for number in range(total)]
 
 
 def map_ahead(
