@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import pcpq
+import pcpq.search.where as where_module
 
 ROWS = 300_000
 SLOW = " + ".join(f"sin(n * {factor})" for factor in range(150)) + " > 1000"
@@ -55,3 +56,24 @@ def test_ctrl_c_in_a_condition_is_a_keyboard_interrupt(index):
     finally:
         signal.signal(signal.SIGINT, before)
     assert index.search(np.ones(2, np.float32), 3, where="n < 2").ids.tolist()[2] == -1
+
+
+def test_an_interruption_before_the_work_has_begun_leaves_no_thread_behind(index, monkeypatch):
+    def interrupted(work, count):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(where_module.helpers, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            index.search(np.ones(2, np.float32), where="n < 77")
+    assert not [thread for thread in threading.enumerate() if thread.name == "pcpq-where-stop"]
+    assert len(index.ids(where="n < 77")) == 77
+
+
+def test_a_condition_is_evaluated_where_no_thread_can_be_started(index, monkeypatch):
+    asked = []
+    monkeypatch.setattr(where_module.helpers, "start", lambda work, count: asked.append(work) or [])
+    assert len(index.ids(where="n < 78")) == 78
+    for work in asked:
+        work()  # a thread that was asked in vain does nothing
+    assert len(index.ids(where="n < 79")) == 79

@@ -168,9 +168,11 @@ class Evaluation:
     def run(self, work: Callable[[Any], Found]) -> Found:
         """Return the result of `work` on the connection; stop it at the time limit or on Ctrl-C."""
         outcome: list[Any] = []
-        done = threading.Event()
+        done, first = threading.Event(), threading.Lock()
 
         def act() -> None:
+            if not first.acquire(blocking=False):  # a thread that could not be started may have been asked
+                return
             try:
                 if self._connection is None:
                     self._connection = idle.take(self._limits) or connected(self._duckdb, self._limits)
@@ -189,16 +191,16 @@ class Evaluation:
             # A thread that is kept: in a new one, DuckDB first has to get memory. Python waits for it at exit,
             # because it would crash if it exited while DuckDB runs.
             if not helpers.start(act, 1):
-                raise RuntimeError(
-                    "a condition needs a thread, and none can be started: there are too many, Python is"
-                    " shutting down, or a signal handler has interrupted the start of another one"
-                )
+                act()  # in a handler that interrupted the start of a thread, or at a limit of threads
             while not done.wait(min(PAUSE, max(end - time.monotonic(), 0))):
                 if time.monotonic() >= end:
                     seconds = f"the {self._limits.seconds:g} seconds of where_limits"
                     raise TimeoutError(str(refusal(self._where, f"not done after {seconds}")))
         except BaseException:
-            self._stop(done)
+            if first.acquire(blocking=False):  # the work has not begun, and will not
+                self._working = False
+            else:
+                self._stop(done)
             raise
         self._left = end - time.monotonic()
         result, error = outcome[0]
