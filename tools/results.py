@@ -28,51 +28,15 @@ PROGRAMS = {
     "make coverage": ("tests", *APART),
     "python benchmarks/ray_cluster.py": ("src/pcpq/integrations/ray",),
 }
-# Measured before results had a commit: the commit that added the numbers. Later commits of these files only
-# renamed keys. Remove a name when it is measured again.
-WITHOUT_COMMIT = {
-    "building": "c4172be",
-    "defaults_glove": "d28b4bc",
-    "defaults_lastfm48k": "d28b4bc",
-    "defaults_minilm": "d28b4bc",
-    "defaults_npm": "d28b4bc",
-    "growth": "7e78d88",
-    "kernels": "87eda89",
-    "lists": "d920604",
-    "paper_glove_4bit": "7f14882",
-    "paper_glove_8bit": "7f14882",
-    "paper_lastfm_4bit": "7f14882",
-    "paper_lastfm_8bit": "7f14882",
-    "peers_glove_codes": "7e78d88",
-    "peers_glove_euclidean_only_faiss_pcpq_scann": "9a64fae",
-    "peers_glove_only_faiss_pcpq_scann": "9a64fae",
-    "peers_glove_only_hnswlib_pcpq_usearch": "82944aa",
-    "peers_glove_only_pcpq_scann": "6d4d2a3",
-    "peers_lastfm48k": "3532c14",
-    "peers_minilm": "82944aa",
-    "peers_minilm_only_faiss_pcpq_scann": "3532c14",
-    "peers_npm": "82944aa",
-    "peers_npm_only_faiss_pcpq_scann": "3532c14",
-    "quantizers_glove": "9883415",
-    "quantizers_lastfm48k": "9883415",
-    "quantizers_memory": "a698993",
-    "quantizers_minilm": "9883415",
-    "quantizers_npm": "9883415",
-    "quantizers_speed": "10e7582",
-    "quantizers_training": "10e7582",
-    "ray_cluster": "aaba895",
-    "scale_check": "1547773",
-    "scale_constants": "1547773",
-    "scale_prediction": "1547773",
-    "storing": "aecdf92",
-}
-
-
 class Run(NamedTuple):
-    """A program that wrote a result, in two words such as "make torture", and the commit if it is known."""
+    """A program that wrote a result, in two words such as "make torture", and its commit.
+
+    Results from before commits were recorded name the one that added them to the repository instead.
+    """
 
     program: str
     commit: str | None
+    committed_in: str | None
 
 
 def runs(result: Any) -> Iterator[Run]:
@@ -83,7 +47,8 @@ def runs(result: Any) -> Iterator[Run]:
     elif isinstance(result, dict):
         for name, inner in result.items():
             if name.endswith("environment"):
-                yield Run(" ".join(inner["command"].split()[:2]), inner.get("commit"))
+                program = " ".join(inner["command"].split()[:2])
+                yield Run(program, inner.get("commit"), inner.get("committed_in"))
             else:
                 yield from runs(inner)
 
@@ -127,7 +92,7 @@ def state(path: Path, project: Path = PROJECT) -> Iterator[tuple[str, int | None
         if run.commit:
             commit, measured = run.commit.rstrip("+"), f"measured at {run.commit}"
         else:
-            commit = WITHOUT_COMMIT.get(path.stem) or git(project, "log", "-1", "--format=%h", "--", str(path))
+            commit = run.committed_in or git(project, "log", "-1", "--format=%h", "--", str(path))
             measured = f"measured before {commit}"
         try:
             since = git(project, "rev-list", "--count", f"{commit}..HEAD", "--", *paths(run.program, project))
