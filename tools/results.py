@@ -28,6 +28,8 @@ PROGRAMS = {
     "make coverage": ("tests", *APART),
     "python benchmarks/ray_cluster.py": ("src/pcpq/integrations/ray",),
 }
+
+
 class Run(NamedTuple):
     """A program that wrote a result, in two words such as "make torture", and its commit.
 
