@@ -2,6 +2,7 @@
 
     python benchmarks/peers.py --data FOLDER                        kept vectors: recall 0.90, 0.95, 0.98
     python benchmarks/peers.py --data FOLDER --mode codes           codes only compared with RaBitQ: recall 0.85
+    python benchmarks/peers.py --data FOLDER --curve                curves of 14 points, recall 0.5 to 0.998
     python benchmarks/peers.py --data FOLDER --only faiss scann     some of the contestants
     python benchmarks/peers.py --data FOLDER --sets glove --choices benchmarks/results/peers_glove.json
     python benchmarks/peers.py --data FOLDER --sets glove --rows 20000 --rounds 2     a quick try
@@ -10,9 +11,9 @@ Kind, number of lists and search setting of each contestant are chosen on one ha
 on the other. There the width (lists to probe, nodes to visit) is adjusted to just reach the target, with rerank
 in proportion, then as small as possible: the halves differ in recall, and times are compared at equal recall.
 Then all contestants run in alternation, with all queries in one batch ("batch") and with single queries
-("single"); a turn is the best of three. Results go to benchmarks/results/peers_*.json; --rows or another metric
-is part of the name. Fewer than three rounds are a try with fewer kinds, numbers of lists and settings, and the
-name contains "try".
+("single"); a turn is the best of three. Results go to benchmarks/results/peers_*.json, those of --curve to
+curves_*.json; --rows or another metric is part of the name. Fewer than three rounds are a try with fewer kinds,
+numbers of lists and settings, and the name contains "try".
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ os.environ["MKL_NUM_THREADS"] = "1"
 
 import numpy as np
 from common import Data, data_folder, default_metric, load, save, shared_rows
+from peers_curves import Curves, found_in, report_curves, trace
 from peers_indexes import Entry, K, Setting, codes_entries, entries
 from peers_tuning import MODES, Candidate, Queries, Sweep, Tuner, race
 
@@ -39,6 +41,7 @@ from pcpq.experiments.environment import environment
 RESULTS = Path(__file__).parent / "results"
 TARGETS = {"kept": [0.90, 0.95, 0.98], "codes": [0.85]}
 BATCH = 1000
+SEED = 0  # of every build of pcpq, and of the bootstrap of intervals
 LIST_FACTORS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # times the square root of the number of rows
 TRY_FACTORS = (0.5, 1.0)
 
@@ -53,10 +56,12 @@ def tune_all(
     counts: list[int],
     thorough: bool,
     earlier: list[dict[str, Any]],
+    curves: Curves | None = None,
 ) -> tuple[Chosen, dict[str, Any]]:
     """Return the settings of every contestant, and the reasons why contestants are absent or miss targets.
 
-    Peers in the runs of an earlier result keep the settings that were chosen there.
+    Peers in the runs of an earlier result keep the settings that were chosen there. The settings of curves are
+    added to `curves`, if given.
     """
     known = {name for run in earlier for name in run["contestants"] if not name.startswith("pcpq")}
     tuning = Queries(data.tune, data.all_top[::2])
@@ -76,6 +81,9 @@ def tune_all(
         missed = [target for target in targets if ("batch", target) not in chosen[entry.name]]
         if missed:
             absent[entry.name] = {"not reached": missed, "best recall": round(tuner.best_recall(), 4)}
+        if curves is not None:
+            for mode, points in trace(tuner, chosen[entry.name]).items():
+                curves[mode][entry.name] = points
     return chosen, absent
 
 
@@ -108,11 +116,7 @@ def report(
     for name, runner in runners.items():
         index = runner.index
         index.configure(runner.setting)
-        prepared = index.prepare(queries.vectors)
-        if mode == "batch":
-            found = np.asarray(index.search(prepared))
-        else:  # single queries can give other results than a batch
-            found = np.stack([np.asarray(index.search_one(query)).ravel() for query in prepared])
+        found = found_in(index, queries.vectors, mode)
         median = float(np.median(times[name]))
         code = index.code_bytes()
         rows[name] = {
@@ -188,15 +192,10 @@ def compare(name: str, options: argparse.Namespace) -> None:
     print(f"{name}: {count} x {d}, {metric}, lists {counts}", flush=True)
     earlier = [json.loads(Path(file).read_text()) for file in options.choices]
     earlier_runs = [run for result in earlier for run in result["runs"]]
-    chosen, absent = tune_all(data, metric, some, targets, counts, not is_try, earlier_runs)
+    curves: Curves | None = {mode: {} for mode in MODES} if options.curve else None
+    chosen, absent = tune_all(data, metric, some, targets, counts, not is_try, earlier_runs, curves)
     reported = Queries(data.queries[:BATCH], data.top[:BATCH])
-    runs = []
-    for mode in MODES:
-        for target in targets:
-            runners = {key: best[mode, target] for key, best in chosen.items() if (mode, target) in best}
-            runs.append(report(mode, target, runners, reported, options.rounds))
     packages = {entry.make.package for entry in some if entry.missing() is None} - {"pcpq"}
-    ratios = verdicts(runs)
     result = {
         "environment": environment(*sorted(packages)),
         "data": {"name": name, "metric": metric, "n": count, "d": d, "tuning_queries": len(data.tune)},
@@ -206,16 +205,32 @@ def compare(name: str, options: argparse.Namespace) -> None:
         "list_counts": counts,
         "choices_of": [result["environment"] for result in earlier],
         "absent": absent,
+    }
+    if curves is None:
+        result |= compare_at_targets(chosen, targets, reported, options.rounds)
+    else:
+        result |= {"seed": SEED, "curves": report_curves(curves, reported, options.rounds)}
+    save(RESULTS / f"{file_name(name, metric, options)}.json", result)
+
+
+def compare_at_targets(chosen: Chosen, targets: list[float], reported: Queries, rounds: int) -> dict[str, Any]:
+    """Return the runs of every mode and target, and who is how many times as fast."""
+    runs = []
+    for mode in MODES:
+        for target in targets:
+            runners = {key: best[mode, target] for key, best in chosen.items() if (mode, target) in best}
+            runs.append(report(mode, target, runners, reported, rounds))
+    ratios = verdicts(runs)
+    return {
         "runs": runs,
         "pcpq_over_peer": ratios,
         "peer_wins": [ratio for ratio in ratios if ratio["ratio"] < 1],
     }
-    save(RESULTS / f"{file_name(name, metric, options)}.json", result)
 
 
 def file_name(name: str, metric: str, options: argparse.Namespace) -> str:
     """Return the name of the result, which contains all options that are not defaults."""
-    parts = ["peers", name]
+    parts = ["curves" if options.curve else "peers", name]
     parts += [metric] if metric != default_metric(name) else []
     parts += [f"{options.rows}rows"] if options.rows else []
     parts += ["only", *sorted(options.only)] if options.only else []
@@ -231,6 +246,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", default=["glove", "minilm", "npm", "lastfm48k"])
     parser.add_argument("--metric", choices=("cosine", "dot", "euclidean"), help="default: by data set")
     parser.add_argument("--mode", choices=("kept", "codes"), default="kept")
+    parser.add_argument("--curve", action="store_true", help="measure whole curves of recall and speed")
     parser.add_argument("--only", nargs="+", choices=("pcpq", "faiss", "rabitq", "scann", "hnswlib", "usearch"))
     parser.add_argument(
         "--targets", nargs="+", type=float, help="recalls (default: 0.90 0.95 0.98; codes 0.85)"

@@ -171,6 +171,7 @@ class Tuner:
         self.sweeps: list[Sweep] = []
         self.found: dict[float, list[Candidate]] = {}
         self.depth: int | None = None  # number of values of rerank to try; None: all
+        self.slowest = np.inf  # seconds per query; slower settings are left out
 
     def choose(
         self, targets: list[float], list_counts: list[int], thorough: bool = True
@@ -228,8 +229,8 @@ class Tuner:
             new = []
             for rerank in reranks or sweep.index.reranks[: self.depth]:
                 fastest = min((each.seconds["batch"] for each in found + new), default=np.inf)
-                candidate = sweep.crossing(rerank, target, PATIENCE * fastest)
-                if candidate is not None:
+                candidate = sweep.crossing(rerank, target, min(PATIENCE * fastest, self.slowest))
+                if candidate is not None and candidate.seconds["batch"] <= self.slowest:
                     new.append(candidate)
             found += new
             fastest = min((each.seconds["batch"] for each in found), default=np.inf)
@@ -285,10 +286,10 @@ class Tuner:
                     sweep.clock_single(fewer)
                     found.append(fewer)
 
-    def duel(self, mode: str, target: float) -> Candidate:
+    def duel(self, mode: str, target: float, duels: Iterable[tuple[int, int]] = DUELS) -> Candidate:
         """Return the winner of repeated alternating measurements of the fastest candidates of every index."""
         rivals = self.leading_of_each(mode, target, RIVALS_AN_INDEX)
-        for rounds, stay in DUELS:
+        for rounds, stay in duels:
             times = race(dict(enumerate(rivals)), self.queries, mode, rounds)
             best = sorted(times, key=lambda number: np.median(times[number]))
             rivals = [rivals[number] for number in best[:stay]]

@@ -54,6 +54,26 @@ def peers(name="glove", speed=1.0):
     }
 
 
+def curves(name="glove", rival="scann", speed=1.0, spread=0.01):
+    """A result with curves of 14 points: pcpq has `speed` times the speed of the rival at every recall."""
+    recalls = np.round(1 - np.geomspace(0.4, 0.002, 14), 4).tolist()
+
+    def points(factor):
+        rates = [factor * 10_000 * (1.05 - recall) for recall in recalls]
+        return [
+            contestant(recall, rate, 160 * factor)
+            | {"qps_interval": [rate * (1 - spread), rate * (1 + spread)]}
+            for recall, rate in zip(recalls, rates, strict=True)
+        ]
+
+    result = {name: part for name, part in peers(name).items() if name not in {"runs", "pcpq_over_peer"}}
+    modes = [
+        {"mode": mode, "queries": 100, "contestants": {"pcpq": points(speed), rival: points(1.0)}}
+        for mode in ("batch", "single")
+    ]
+    return result | {"curves": modes}
+
+
 def codes(name="glove"):
     """A result of the quantizer benchmark."""
     sizes = [(29.0, 0.68), (54.0, 0.9), (100.0, 0.85), (9.0, 0.2)]
@@ -159,7 +179,12 @@ def hostile(value, key=""):
 
 
 def hostile_results():
-    """All three kinds."""
+    """All kinds."""
     one = paper()
     del one["settings"]["threads"]
-    return {"paper": hostile(one), "peers": hostile(peers()), "quantizers": hostile(codes())}
+    return {
+        "paper": hostile(one),
+        "peers": hostile(peers()),
+        "curves": hostile(curves("npm")),
+        "quantizers": hostile(codes()),
+    }

@@ -33,10 +33,17 @@ const axes = (() => {
     return several(lists, low, high);
   }
 
+  // The most important come first; the others are written where they fit in between.
   function recallTicks(low, high) {
-    const dense = [0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 1];
-    const usual = [0, 0.4, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 1];
-    return several([dense, usual, [0, 0.6, 0.9, 0.98, 1]], low, Math.min(1, high));
+    const ranked = [0.9, 0.99, 0.5, 0.8, 0.95, 0.7, 0.98, 0.995, 0.6, 0, 1, 0.97, 0.85, 0.4, 0.2, 0.998];
+    return several([ranked], low, Math.min(1, high));
+  }
+
+  function fitting(ranked, at, gap) {
+    const kept = [];
+    for (const value of ranked)
+      if (kept.every((other) => Math.abs(at(value) - at(other)) >= gap)) kept.push(value);
+    return kept;
   }
 
   function several(lists, low, high) {
@@ -60,8 +67,8 @@ const axes = (() => {
     high += room;
     const at = (value) => from + ((scale.to(value) - low) / (high - low)) * (to - from);
     const lists = scale.ticks(scale.from(low), scale.from(high));
-    const fits = (list) => list.every((value, i) => !i || Math.abs(at(value) - at(list[i - 1])) >= gap);
-    return { at, ticks: lists.find(fits) || lists[lists.length - 1] };
+    const fits = (list) => fitting(list, at, gap).length === list.length;
+    return { at, ticks: fitting(lists.find(fits) || lists[lists.length - 1], at, gap) };
   }
 
   return { spread, written };

@@ -22,11 +22,12 @@ from pcpq.experiments.report.model import (
     as_text,
     data_line,
     figure,
-    labels,
     source,
 )
 from pcpq.experiments.report.parts import Part, optional_number, optional_share, optional_text
+from pcpq.experiments.report.titles import distinct, library_of, set_title, stem
 
+OURS, SAMPLE = "pcpq ", ", query sample"
 WIDER = ("recall_10_at_50", "recall_10_at_100")
 COLUMNS = (
     Column("family"),
@@ -73,7 +74,7 @@ def codes_panels(files: list[Part]) -> list[Panel]:
     """Return the panel of codes; an empty list without files."""
     if not files:
         return []
-    names = labels([file.part("data").part("name").text() for file in files], [file.file for file in files])
+    names = distinct([set_title(file.part("data")) for file in files], [stem(file) for file in files])
     about = (
         "The share of the true ten neighbors among the best ten estimates, by bytes per code; every list is "
         "scanned and nothing is reranked. A line joins the codes that no code of the same family beats in "
@@ -91,10 +92,8 @@ def file_view(name: str, file: Part) -> View:
         if (rows := file.maybe(part)) is not None
         for row in rows.rows()
     ]
-    chart = Chart(
-        "Recall by bytes", Axis("bytes per vector, code only", "log"), Axis("recall 10@10", "recall"), []
-    )
-    chart.series.extend(all_series(codes))
+    size, recall = Axis("bytes per vector, code only", "log"), Axis("recall 10@10", "recall")
+    chart = Chart("Recall by bytes", size, recall, all_series(codes), main=True)
     table = Table("Every code", COLUMNS, [code_row(one) for one in codes])
     return View((name,), [data_line(file.part("data")) + "."], [chart], [table], sources(file))
 
@@ -117,9 +116,12 @@ def family(row: Part, method: str, ours: bool) -> str:
     if not ours:
         return re.split(r"\s*\d", method, maxsplit=1)[0] or method
     sample = row.maybe("query_sample")
-    return (
-        "pcpq " + method.partition("(")[0] + (", query sample" if sample is not None and sample.value else "")
-    )
+    return OURS + method.partition("(")[0] + (SAMPLE if sample is not None and sample.value else "")
+
+
+def look(name: str) -> str:
+    """Return the legend entry of a family: the quantizer of a code of pcpq, otherwise the library."""
+    return name.removeprefix(OURS).removesuffix(SAMPLE) if name.startswith(OURS) else library_of(name)
 
 
 def all_series(codes: list[Code]) -> list[Series]:
@@ -127,7 +129,8 @@ def all_series(codes: list[Code]) -> list[Series]:
     found = []
     for name in dict.fromkeys(one.family for one in codes):
         own = sorted((one for one in codes if one.family == name), key=lambda one: (one.size, one.recall))
-        found.append(Series(name, [point(one, own, codes) for one in own]))
+        variant = name.endswith(SAMPLE) or "OPQ" in name
+        found.append(Series(name, [point(one, own, codes) for one in own], look=look(name), hollow=variant))
     return found
 
 

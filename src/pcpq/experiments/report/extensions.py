@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from pcpq.experiments.paper.extensions import present_label
@@ -13,6 +14,9 @@ from pcpq.experiments.report.model import (
     SHARE,
     SIGNIFICANT,
     Axis,
+    Bar,
+    BarGroup,
+    Bars,
     Cell,
     Chart,
     Column,
@@ -58,7 +62,7 @@ def extension_panels(files: list[PaperFile]) -> list[Panel]:
         ),
         (
             "Ablation",
-            "Our additions to each method, one after the other: each line includes the additions above it.",
+            "Our additions to each method, one after the other: each bar includes the additions above it.",
             ablation_view,
         ),
         (
@@ -87,7 +91,7 @@ def view_of(file: PaperFile, charts: list[Chart], tables: list[Table]) -> View:
     return View((file.label,), [], charts, tables, file.sources())
 
 
-def bits_charts(file: PaperFile, named: list[tuple[str, str, Part]], *, line: bool) -> list[Chart]:
+def bits_charts(file: PaperFile, named: list[tuple[str, str, Part]]) -> list[Chart]:
     """Return charts of recall and error by total bits; `named` has methods, descriptions and rows."""
     measures: tuple[tuple[str, str, Callable[[Part], float | None]], ...] = (
         ("Recall by bits", "Recall1@1, all lists", lambda row: recall_at(file, row, "all", 1)),
@@ -105,7 +109,7 @@ def bits_charts(file: PaperFile, named: list[tuple[str, str, Part]], *, line: bo
                 point = Point(bits, value, tip, filled=not hollow)
                 by_name.setdefault((method, codebooks(row)), []).append(point)
         series = [
-            Series(f"{method}, codebooks {books}", points, line, method, not points[0].filled)
+            Series(f"{method}, codebooks {books}", points, False, method, not points[0].filled)
             for (method, books), points in by_name.items()
         ]
         bits_axis = Axis("bits per vector, with its share of codebooks", "log")
@@ -151,7 +155,7 @@ def equal_bits_view(file: PaperFile) -> View | None:
         ("method", "settings", "codebooks"),
         lambda row: [method_name(row), label_of(row), codebooks(row)],
     )
-    return view_of(file, bits_charts(file, named, line=False), [table])
+    return view_of(file, bits_charts(file, named), [table])
 
 
 def ablation_view(file: PaperFile) -> View | None:
@@ -159,7 +163,6 @@ def ablation_view(file: PaperFile) -> View | None:
     rows = optional_rows(file.root, "ablation")
     if not rows:
         return None
-    named = [(row.part("family").text(), row.part("step").text(), row) for row in rows]
     table = measured_table(
         file,
         "One addition after the other",
@@ -167,7 +170,41 @@ def ablation_view(file: PaperFile) -> View | None:
         ("family", "codebooks", "step"),
         lambda row: [row.part("family").text(), codebooks(row), row.part("step").text()],
     )
-    return view_of(file, bits_charts(file, named, line=True), [table])
+    return View((file.label,), [], [], [table], file.sources(), ablation_bars(file, rows))
+
+
+def ablation_bars(file: PaperFile, rows: list[Part]) -> list[Bars]:
+    """Return charts of recall and error, with one group of bars per family and kind of codebooks."""
+    queries = optional_number(file.root.part("data"), "queries")
+    about = "" if queries is None else f" Thin lines: 95 % intervals over {queries:,.0f} queries."
+    measures: tuple[tuple[str, str, Callable[[Part], float | None], bool], ...] = (
+        ("Recall1@1, all lists", f"Longer is better.{about}", lambda row: recall_at(file, row, "all", 1), True),
+        ("Relative error", "Shorter is better.", lambda row: optional_number(row, "relative_error"), False),
+    )
+    charts = []
+    for title, note, measure, is_share in measures:
+        groups: dict[tuple[str, str], list[Bar]] = {}
+        for row in rows:
+            step, value = row.part("step").text(), measure(row)
+            if value is not None:
+                interval = share_interval(value, queries) if is_share and queries else None
+                hollow = optional_text(row, "codebooks") == "shared"
+                bar = Bar(step, value, interval, hollow)
+                groups.setdefault((row.part("family").text(), codebooks(row)), []).append(bar)
+        if groups:
+            found = [
+                BarGroup(f"{name}, codebooks {books}", name, some) for (name, books), some in groups.items()
+            ]
+            charts.append(Bars(title, SHARE, found, note))
+    return charts
+
+
+def share_interval(share: float, n: float) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share of `n` queries."""
+    z = 1.96
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def joint_view(file: PaperFile) -> View | None:

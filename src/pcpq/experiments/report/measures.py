@@ -18,10 +18,10 @@ from pcpq.experiments.report.model import (
     as_text,
     data_line,
     figure,
-    labels,
     source,
 )
 from pcpq.experiments.report.parts import Part, optional_number
+from pcpq.experiments.report.titles import distinct, set_title, stem
 
 # Name in the file, label in the report, and format of the number.
 ERRORS = (
@@ -85,8 +85,8 @@ def paper_files(parts: list[Part]) -> list[PaperFile]:
     names = []
     for part in parts:
         bits = part.part("settings").part("bits").positive()
-        names.append(f"{part.part('data').part('name').text()}, {bits:.0f} bits")
-    shown = labels(names, [part.file for part in parts])
+        names.append(set_title(part.part("data"), f"{bits:.0f} bits"))
+    shown = distinct(names, [stem(part) for part in parts])
     return [PaperFile(part, label) for part, label in zip(parts, shown, strict=True)]
 
 

@@ -35,11 +35,12 @@ class Point:
     tip: list[tuple[str, str]]  # names and values of the tooltip
     filled: bool = True
     joined: bool = True  # whether the line goes through it
+    interval: tuple[float, float] | None = None  # of y
 
 
 @dataclass(frozen=True)
 class Series:
-    """Measurements of one method; series of the same `look` share a color and a shape."""
+    """Measurements of one method; series of the same `look` share a color, a shape and a legend entry."""
 
     name: str
     points: list[Point]
@@ -66,6 +67,36 @@ class Chart:
     y: Axis
     series: list[Series]
     marks: list[Mark] = field(default_factory=list)
+    note: str = ""
+    main: bool = False  # drawn larger, with the names of methods at the ends of lines
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar of a value from 0 on, with its interval if it is known."""
+
+    label: str
+    value: float
+    interval: tuple[float, float] | None = None
+    hollow: bool = False
+
+
+@dataclass(frozen=True)
+class BarGroup:
+    """Bars of one method."""
+
+    title: str
+    look: str
+    bars: list[Bar]
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A chart of horizontal bars; all groups have the same scale."""
+
+    title: str
+    form: str  # format of the numbers
+    groups: list[BarGroup]
     note: str = ""
 
 
@@ -105,11 +136,12 @@ class View:
     charts: list[Chart]
     tables: list[Table]
     sources: list[Source]
+    bars: list[Bars] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A section of the page. Panels of one group share their choices and hidden methods."""
+    """A section of the page. Panels of one group share their choices."""
 
     title: str
     about: str
@@ -161,7 +193,11 @@ def source(part: Part, environment: str, threads: float | None) -> list[Source]:
         facts.append(f"{threads:.0f} thread" + ("" if threads == 1 else "s"))
     if where is not None:
         shown = {"command", "date", "cpu", "simd", "cpus"}
-        facts += [f"{name} {as_text(value)}" for name, value in where.fields().items() if name not in shown]
+        facts += [
+            f"{name.replace('_', ' ')} {as_text(value)}"
+            for name, value in where.fields().items()
+            if name not in shown
+        ]
         facts += [text for text in (field_text(where, "date"),) if text]
     command = "" if where is None else field_text(where, "command")
     return [Source(part.file, command, ", ".join(facts))]
@@ -182,11 +218,3 @@ def data_line(data: Part) -> str:
     rest = (item for item in data.fields().items() if item[0] not in {"name", "n", "d", "note"})
     parts += [f"{name.replace('_', ' ')} {as_text(value)}" for name, value in rest if value.value is not None]
     return ", ".join(parts)
-
-
-def labels(names: list[str], files: list[str]) -> list[str]:
-    """Return one label per file: its name, followed by the file name if several files have that name."""
-    return [
-        name if names.count(name) == 1 else f"{name} ({file.removesuffix('.json')})"
-        for name, file in zip(names, files, strict=True)
-    ]

@@ -9,14 +9,20 @@ from pathlib import Path
 from string import Template
 
 from pcpq.experiments.report.codes import codes_panels, is_codes
+from pcpq.experiments.report.contestants import is_peers
 from pcpq.experiments.report.extensions import extension_panels
-from pcpq.experiments.report.markup import contents_html, embedded, panel_html
-from pcpq.experiments.report.measures import is_paper, paper_files
+from pcpq.experiments.report.headline import headline
+from pcpq.experiments.report.looks import legend
+from pcpq.experiments.report.markup import embedded, panel_html
+from pcpq.experiments.report.markup_top import contents_html, files_html, large_html, legend_html
+from pcpq.experiments.report.measures import PaperFile, is_paper, paper_files
 from pcpq.experiments.report.model import Panel
 from pcpq.experiments.report.paper import paper_panel
 from pcpq.experiments.report.parts import Part, read
-from pcpq.experiments.report.peers import is_peers, peers_panels
+from pcpq.experiments.report.peers import peers_panels
 from pcpq.util.durable_files import write_whole
+
+SCRIPTS = ("axes.js", "elements.js", "charts.js", "tables.js", "page.js")
 
 
 def write_report(folder: Path, out: Path | None = None) -> Path:
@@ -42,26 +48,30 @@ def is_known(part: Part) -> bool:
     return isinstance(part.value, dict) and (is_paper(part) or is_peers(part) or is_codes(part))
 
 
-def all_panels(known: list[Part]) -> list[Panel]:
+def all_panels(peers: list[Part], codes: list[Part], papers: list[PaperFile]) -> list[Panel]:
     """Return the sections of the page in order."""
-    papers = paper_files([part for part in known if is_paper(part)])
-    peers = [part for part in known if not is_paper(part) and is_peers(part)]
-    codes = [part for part in known if not is_paper(part) and not is_peers(part)]
     return [*peers_panels(peers), *codes_panels(codes), *paper_panel(papers), *extension_panels(papers)]
 
 
 def page(known: list[Part]) -> str:
     """Return the page as HTML."""
-    panels = all_panels(known)
-    names = ", ".join(part.file for part in known)
+    papers = paper_files([part for part in known if is_paper(part)])
+    peers = [part for part in known if not is_paper(part) and is_peers(part)]
+    codes = [part for part in known if not is_paper(part) and not is_peers(part)]
+    panels = all_panels(peers, codes, papers)
+    looks = legend(panels)
+    sentence, larges = headline(peers, papers)
     return Template(resource("page.html")).substitute(
-        style=resource("page.css"),
-        script=resource("axes.js") + resource("page.js"),
+        style=resource("page.css") + resource("charts.css"),
+        script="".join(resource(name) for name in SCRIPTS),
         made=date.today().isoformat(),
-        files=escape(names),
+        sentence=escape(sentence),
+        larges=large_html(larges, panels),
+        files=files_html(known),
         contents=contents_html(panels),
-        panels="\n".join(panel_html(panel, number) for number, panel in enumerate(panels)),
-        data=embedded(panels),
+        legend=legend_html(looks),
+        panels="\n".join(panel_html(panel, number, looks) for number, panel in enumerate(panels)),
+        data=embedded(panels, looks),
     )
 
 
