@@ -11,6 +11,7 @@ exact.py       queries with their exact answers, for measurements
 measuring.py   tune
 benching.py    bench
 looking.py     info, verify, backup, export
+exploring.py   explore
 doctor.py      doctor
 demo.py        the demo
 extras.py      paper, report, demo, completion

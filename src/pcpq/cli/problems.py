@@ -19,6 +19,8 @@ EXTRAS = {
     "matplotlib": "paper",
     "rich": "cli",
     "shtab": "cli",
+    "starlette": "explore",
+    "uvicorn": "explore",
 }
 # Errors of wrong input, files and missing packages. Any other exception is a bug, and prints a traceback.
 EXPECTED = (ValueError, OSError, LookupError, ImportError, MemoryError, NotImplementedError)

@@ -12,6 +12,7 @@ from pcpq.cli.benching import add_bench
 from pcpq.cli.building import add_build
 from pcpq.cli.changing import add_add, add_remove
 from pcpq.cli.doctor import add_doctor
+from pcpq.cli.exploring import add_explore
 from pcpq.cli.extras import add_completion, add_demo, add_paper, add_report
 from pcpq.cli.looking import add_backup, add_export, add_info, add_verify
 from pcpq.cli.measuring import add_tune
@@ -77,6 +78,7 @@ def make_commands() -> tuple[Parser, Commands]:
         add_build,
         add_search,
         add_info,
+        add_explore,
         add_tune,
         add_add,
         add_remove,
