@@ -33,9 +33,9 @@ TESTS = $(BIN)/python -m pytest --ignore tests/integrations
 SANITIZERS = PYTHONPATH=$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
     LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)"
 SEED ?= 0
-# The report page is tested in a real browser; where there is none to be had, those tests are skipped.
+# The pages of `pcpq report` and `pcpq explore` are tested in a real browser; where there is none to be had, those tests are skipped.
 browser:
-	@command -v chromium > /dev/null || sh tools/install_chromium.sh || echo "no Chromium: the report page is not tested"
+	@command -v chromium > /dev/null || sh tools/install_chromium.sh || echo "no Chromium: the pages of report and explore are not tested"
 
 .PHONY: demo test golden coverage integrations wheels arm browser docs lint lock symbols sanitized sanitize torture stub format clean
 

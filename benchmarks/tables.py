@@ -464,6 +464,51 @@ def field_where() -> str:
     return f"{markdown(('search', 'ms of CPU time'), rows)}\n\n{ran_in(part['environment'])}"
 
 
+def unlike() -> str:
+    """Return the table of recall by queries that are unlike the vectors."""
+    found = committed("unlike")
+    rows = [
+        (
+            row["set"],
+            row["queries"],
+            row["target"],
+            f"{row['recall']:.3f} ± {row['standard_error']:.3f}",
+            "" if row["told"] is None else f"{row['told']:.2f}",
+            f"{1e6 * row['first_seconds'] / row['count']:.0f}",
+            f"{1e6 * row['later_seconds'] / row['count']:.0f}",
+        )
+        for row in found["rows"]
+        if row["k"] == 10 and row["target"] in (0.8, 0.95, 0.99)
+    ]
+    head = ("set", "queries", "target", "recall", "warning tells", "µs per query, first", "µs per query, later")
+    counts = (
+        f"Of {found['searches']} searches (k of 10 and 100, five targets), {found['low']} were more than"
+        f" {found['allowed']} below their target; {found['low_without_warning']} of these without a warning."
+        f" Of {found['warnings']} warnings, {found['false_alarms']} were false alarms (recall at most 0.01"
+        " below the target)."
+    )
+    return f"{markdown(head, rows)}\n\n{counts}\n\n{ran_in(found['environment'])}"
+
+
+def exact() -> str:
+    """Return the table of exact search beside Faiss."""
+    found = committed("exact")
+    rows = [
+        (
+            row["set"],
+            row["keep"],
+            row["peer"],
+            f"{row['queries']:,}",
+            interval(row["pcpq_ms"]),
+            interval(row["faiss_ms"]),
+            interval(row["ratio"]),
+        )
+        for row in found["rows"]
+    ]
+    head = ("set", "kept as", "Faiss index", "queries", "pcpq, ms", "Faiss, ms", "Faiss over pcpq")
+    return f"{markdown(head, rows)}\n\n{ran_in(found['environment'])}"
+
+
 def torture() -> str:
     """Return the table of what `make torture` tested."""
     found = committed("torture")
@@ -547,6 +592,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "field_search": field_search,
     "field_changes": field_changes,
     "field_where": field_where,
+    "unlike": unlike,
+    "exact": exact,
     "torture": torture,
     "coverage": coverage,
     "frontier": frontier,

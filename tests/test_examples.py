@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,8 @@ TEXT = PAGE.read_text() if PAGE.exists() else ""
 BLOCKS = re.findall(r"## (pcpq \w+)\n.*?```sh\n(.*?)```", TEXT, re.DOTALL)
 # All experiments take a while, even on few vectors; test_paper.py runs them.
 SHORTER = {"pcpq paper": " --only six --threads 1"}
+# Commands that run until Ctrl-C.
+SERVING = {"pcpq explore"}
 
 
 @pytest.fixture(scope="module")
@@ -76,15 +79,23 @@ def test_examples_of_the_page_run(command, block, files, tmp_path):
     for line in block.strip().splitlines():
         if "--ray" in line:  # it wants a cluster: tests/integrations/test_ray_cli.py has one
             continue
-        done = subprocess.run(
+        running = subprocess.Popen(
             ["bash", "-ec", shell + line + SHORTER.get(command, "")],
             cwd=folder,
-            env=os.environ | {"HOME": str(folder / "home")},
-            capture_output=True,
+            env=os.environ | {"HOME": str(folder / "home"), "BROWSER": "true"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            check=False,
+            start_new_session=True,
         )
-        assert (done.returncode, done.stderr) == (0, ""), line
+        with running:
+            expected = (0, "")
+            if command in SERVING:
+                assert "http://127.0.0.1:" in running.stdout.readline(), line
+                os.killpg(running.pid, signal.SIGINT)
+                expected = (130, "pcpq: stopped\n")
+            _, errors = running.communicate()
+        assert (running.returncode, errors) == expected, line
 
 
 def test_every_command_has_an_example():

@@ -31,6 +31,7 @@ ORDER = [
     "formats",
     "integrations",
     "experiments",
+    "explore",
     "cli",
 ]
 MODULES = sorted(ROOT.rglob("*.py"))

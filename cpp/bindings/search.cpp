@@ -15,6 +15,7 @@
 #include "bindings/checksum.h"
 #include "kernels/index_arrays.h"
 #include "search/checksum.h"
+#include "search/exact.h"
 #include "search/recall.h"
 #include "search/rows.h"
 #include "search/search.h"
@@ -226,6 +227,41 @@ public:
         pcpq::search(job);
     }
 
+    int64_t estimate_columns() const { return pcpq::estimate_columns(exact_rows(0, nullptr)); }
+
+    float read_rows(Array<const int32_t, 1> rows, Array<float, 2> out_rows) const {
+        const ExactRows chosen = checked_rows(rows);
+        require(has_shape(out_rows, rows.shape(0), estimate_columns()), "out_rows has the wrong shape");
+        nb::gil_scoped_release unlocked;
+        return pcpq::read_rows(chosen, out_rows.data());
+    }
+
+    void read_queries(Array<const float, 2> queries, Array<float, 2> out_queries) const {
+        const size_t n = queries.shape(0);
+        require(has_shape(queries, n, lists_.dimensions), "queries have the wrong shape");
+        require(has_shape(out_queries, n, estimate_columns()), "out_queries has the wrong shape");
+        nb::gil_scoped_release unlocked;
+        pcpq::read_queries(exact_rows(0, nullptr), queries.data(), static_cast<int64_t>(n), out_queries.data());
+    }
+
+    void search_exactly(Array<const float, 2> queries, Array<const int32_t, 1> rows, Maybe<const float, 2> estimates,
+                        float longest, Array<int64_t, 2> out_ids, Array<double, 2> out_scores) const {
+        const size_t n = queries.shape(0), k = out_ids.shape(1);
+        const ExactRows chosen = checked_rows(rows);
+        require(has_shape(queries, n, lists_.dimensions), "queries have the wrong shape");
+        require(!estimates || has_shape(*estimates, n, rows.shape(0)), "estimates have the wrong shape");
+        require(k > 0 && has_shape(out_ids, n, k) && has_shape(out_scores, n, k), "outputs have the wrong shape");
+        nb::gil_scoped_release unlocked;
+        pcpq::search_exactly({.rows = chosen,
+                              .longest = longest,
+                              .n_queries = static_cast<int64_t>(n),
+                              .k = static_cast<int64_t>(k),
+                              .queries = queries.data(),
+                              .estimates = data_or_null(estimates),
+                              .ids = out_ids.data(),
+                              .scores = out_scores.data()});
+    }
+
     const Units& units() const { return units_; }
     const Lists& lists() const { return lists_; }
 
@@ -251,6 +287,23 @@ public:
     }
 
 private:
+    ExactRows exact_rows(int64_t count, const int32_t* rows) const {
+        return {.guard = guard_,
+                .kept = kept_,
+                .dimensions = lists_.dimensions,
+                .mean = lists_.mean,
+                .count = count,
+                .rows = rows};
+    }
+
+    ExactRows checked_rows(const Array<const int32_t, 1>& rows) const {
+        require(kept_.keep != Keep::none, "no vectors are kept");
+        uint32_t largest = 0;  // negative numbers become large ones: one comparison per row, which SIMD does
+        for (size_t i = 0; i < rows.shape(0); i++) largest = std::max(largest, static_cast<uint32_t>(rows.data()[i]));
+        require(rows.shape(0) == 0 || largest < lists_.rows[lists_.count], "a row is out of range");
+        return exact_rows(static_cast<int64_t>(rows.shape(0)), rows.data());
+    }
+
     ListArrays list_arrays_;
     CodeArrays code_arrays_;
     KeptArrays kept_arrays_;
@@ -502,7 +555,16 @@ void bind_search(nb::module_& m) {
         .def("search", &Searcher::search, nb::kw_only(), "queries"_a.noconvert(), "probes"_a, "rerank"_a,
              "out_ids"_a.noconvert(), "out_scores"_a.noconvert(), "allowed"_a.none() = nb::none(), "share"_a = 1.0f,
              "out_counts"_a.none() = nb::none(), "out_seconds"_a.none() = nb::none(),
-             "out_scanned"_a.none() = nb::none(), "The k best rows for every query.");
+             "out_scanned"_a.none() = nb::none(), "The k best rows for every query.")
+        .def_prop_ro("estimate_columns", &Searcher::estimate_columns,
+                     "Columns of read_rows and read_queries: the dimensions, one more if euclidean.")
+        .def("read_rows", &Searcher::read_rows, nb::kw_only(), "rows"_a.noconvert(), "out_rows"_a.noconvert(),
+             "Kept rows as float32 for estimates; returns their largest length.")
+        .def("read_queries", &Searcher::read_queries, nb::kw_only(), "queries"_a.noconvert(),
+             "out_queries"_a.noconvert(), "Queries for estimates: products with rows of read_rows.")
+        .def("search_exactly", &Searcher::search_exactly, nb::kw_only(), "queries"_a.noconvert(), "rows"_a.noconvert(),
+             "estimates"_a.noconvert().none(), "longest"_a, "out_ids"_a.noconvert(), "out_scores"_a.noconvert(),
+             "Add rows to the k best of every query; with estimates, only rows that can be among them are scored.");
     nb::class_<Segments>(m, "Segments", "Segments with the same lists, and the rows that may be found in each.")
         .def(nb::init<>())
         .def("add", &Segments::add, nb::kw_only(), "searcher"_a, "allowed"_a.none(), "share"_a, "count"_a,

@@ -34,7 +34,10 @@ constexpr Kernels kernels_named(const char* name) {
                        .round_bases = round_bases,
                        .guess_threshold = guess_threshold,
                        .scan_list = {scan_list<1>, scan_list<2>, scan_list<3>, scan_list<4>},
-                       .rerank = rerank}};
+                       .rerank = rerank,
+                       .bound_scores = bound_scores,
+                       .read_rows = read_rows,
+                       .keep_reaching = keep_reaching}};
 }
 
 }  // namespace

@@ -36,6 +36,25 @@ inline int64_t keep_above(const int32_t* keys, int64_t n, int32_t value, int32_t
     return kept;
 }
 
+// The indices of values that are not below `least`, which NaN is not either; how many. May write n + 8.
+inline int64_t keep_reaching(const float* values, int64_t n, float least, int32_t* indices) {
+    constexpr int32_t first[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7};
+    const Floats bound = broadcast(least);
+    Ints index = load_ints(first);
+    int64_t kept = 0, i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+        const KeptLanes reaching = kept_lanes(and_not(broadcast_int(-1), less(load(values + i), bound)));
+        store_kept(indices + kept, index, reaching);
+        index = index + broadcast_int(kLanes);
+        kept += reaching.count;
+    }
+    for (; i < n; i++) {
+        indices[kept] = static_cast<int32_t>(i);
+        kept += !(values[i] < least);
+    }
+    return kept;
+}
+
 // Moves the pairs with a score above `value`, or at it and a row up to `last_row`, to the front; how many. Reads n
 // rounded up to 8, where scores must be below `value`.
 inline int64_t keep_pairs(int32_t* scores, int32_t* rows, int64_t n, int32_t value, int32_t last_row) {

@@ -14,12 +14,6 @@
 #include "search/unpacked.h"
 
 namespace pcpq {
-namespace {
-
-constexpr float kQueryLength = 32700.0f;  // of a query as 16-bit integers
-
-}  // namespace
-
 int64_t QuerySearch::bytes(const SearchJob& job, int64_t queries) {
     const int64_t probes = std::min(job.probes, job.lists.count);
     const int64_t numbers = 2 * Candidates::capacity_for(job.rerank) + 3 * probes;
@@ -40,7 +34,7 @@ const uint8_t* QuerySearch::take(const SearchJob& job, int64_t q) {
     length_ = static_cast<float>(length_of(centered_, d));
     bytes_.resize(d + 16);
     byte_unit_ = kernels().search.query_to_bytes(centered_, d, length_, job.lists.longest_query, bytes_.data());
-    if (!job.kept.euclidean) make_integers(d);
+    rerank_forms_.set(query_, d, length_, job.kept.euclidean);
     rotate(job);
     return bytes_.data();
 }
@@ -102,12 +96,7 @@ void QuerySearch::finish(const SearchJob& job, ResultRanking& ranking) {
         const float common = kernels().search.inner_product(query_, job.lists.mean, d);
         for (int64_t i = 0; i < n; i++) scores[i] = code_score(job, rows_[i], common);
     } else {
-        const int16_t* integers = integers_.data();  // null in a euclidean index
-        const RerankQuery query{.floats = query_,
-                                .integers = integers,
-                                .tail = integers ? integers + (d + 15) / 16 * 16 : nullptr,
-                                .unit = length_ / kQueryLength};
-        kernels().search.rerank(job.kept, d, rows_.data(), n, query, scores);
+        kernels().search.rerank(job.kept, d, rows_.data(), n, rerank_forms_.get(), scores);
     }
     ranking.choose(n, k, rows_.data(), job.kept.ids);
     for (int64_t i = 0; i < job.k; i++) {
@@ -122,17 +111,6 @@ void QuerySearch::finish(const SearchJob& job, ResultRanking& ranking) {
     job.counts[q * 3] = count_;
     job.counts[q * 3 + 1] = scanned;
     job.counts[q * 3 + 2] = n;
-}
-
-// For products with kept rows; the last sixteen once more, where they do not overlap with whole sixteens.
-void QuerySearch::make_integers(int64_t d) {
-    const int64_t whole = d / 16 * 16, room = (d + 15) / 16 * 16;
-    integers_.resize(room + 16);
-    kernels().search.query_to_shorts(query_, d, length_ > 0.0f ? kQueryLength / length_ : 0.0f, integers_.data());
-    for (int64_t i = 0; i < 16; i++) {
-        const int64_t at = d - 16 + i;
-        integers_.data()[room + i] = at >= whole ? integers_[at] : int16_t{0};
-    }
 }
 
 void QuerySearch::rotate(const SearchJob& job) {

@@ -9,6 +9,7 @@
 #include "kernels/kernels.h"
 #include "search/buffer.h"
 #include "search/ranking.h"
+#include "search/rerank_query.h"
 #include "search/search.h"
 
 namespace pcpq {
@@ -67,7 +68,7 @@ private:
     float length_, byte_unit_;
     bool guessed_;  // the threshold
     Buffer<uint8_t> bytes_;
-    Buffer<int16_t> integers_;
+    RerankForms rerank_forms_;
     Buffer<float> difference_, product_, spread_;  // what centered_ and rotated_ point to
     Buffer<int32_t> chosen_;
     Buffer<float> bases_;     // what scores in the chosen lists start from ...
@@ -76,7 +77,6 @@ private:
     Buffer<uint8_t> table_;
     Buffer<int32_t, true> scores_, rows_;  // of candidates
 
-    void make_integers(int64_t d);
     void rotate(const SearchJob& job);
     void measure_bases(const Lists& lists);
     void multiply_codewords(const SearchJob& job);

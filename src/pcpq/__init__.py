@@ -6,7 +6,7 @@ from typing import Any
 from pcpq.building import build
 from pcpq.building import open_index as open
 from pcpq.config import IndexConfig
-from pcpq.errors import FormatError, LockedError, NotDurableError, NotFittedError
+from pcpq.errors import FormatError, LockedError, NotDurableError, NotFittedError, RecallWarning
 from pcpq.index import Index
 from pcpq.quantizers import APCPQ, APQ, PCPQ, PQ, QAPCPQ, QPCPQ, Codes, Quantizer
 from pcpq.search.filters import Bitmap
@@ -34,6 +34,7 @@ __all__ = [
     "NotFittedError",
     "Quantizer",
     "RecallCurve",
+    "RecallWarning",
     "Result",
     "WhereLimits",
     "build",

@@ -1,8 +1,8 @@
-"""Exceptions that pcpq defines. All other errors are a ValueError or an OSError."""
+"""Exceptions and warnings that pcpq defines. All other errors are a ValueError or an OSError."""
 
 from pcpq._core import FormatError
 
-__all__ = ["FormatError", "LockedError", "NotDurableError", "NotFittedError"]
+__all__ = ["FormatError", "LockedError", "NotDurableError", "NotFittedError", "RecallWarning"]
 
 
 class LockedError(BlockingIOError):
@@ -18,3 +18,7 @@ class NotFittedError(ValueError, AttributeError):
 
     Its base classes are those of scikit-learn's NotFittedError.
     """
+
+
+class RecallWarning(UserWarning):
+    """Searches find fewer of the best vectors than `target_recall` asks for."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from pcpq.io.arrays import Float32Array, Ids
 from pcpq.io.ids import is_id
 from pcpq.io.streams import Stream
 from pcpq.quantizers import Quantizer
-from pcpq.search.execute import search
+from pcpq.search.execute import check_recall, search
 from pcpq.search.explain import explain
 from pcpq.search.filters import Bitmap, as_bitmap
 from pcpq.search.plan import known_plan
@@ -440,6 +441,7 @@ class Index:
         target_recall: float | None = None,
         probes: int | None = None,
         rerank: int | None = None,
+        exact: bool = False,
         filter: Any = None,
         exclude: Any = None,
         where: str | None = None,
@@ -460,6 +462,8 @@ class Index:
             was never measured (see `tune`)
         rerank : number of candidates to rerank, at least k. None: chosen by target_recall, or the larger of 100
             and 10 k
+        exact : True: compare all kept vectors (brute force) instead of probing lists. The scores are those of
+            other searches. An index with keep=None cannot do it
         filter : ids that may be found: an array, a list, a set or a Bitmap; or a mask of bool with one value
             for every id from 0 to the largest that was ever used. None: all
         exclude : ids that must not be found, in the same forms
@@ -474,11 +478,12 @@ class Index:
         result : a Result, which unpacks to scores and ids, best first
         """
         state = self._fitted()
-        if filter is None and exclude is None and where is None:
+        if exact is False and filter is None and exclude is None and where is None:
             snapshot, kind, _ = state.contents
             plan = known_plan(snapshot, k, target_recall, probes, rerank, threads)
             found = None if plan is None else snapshot.scan_single(queries, plan)
-            if found is not None:
+            if plan is not None and found is not None:
+                check_recall(snapshot, queries, plan)
                 return found if kind == "int" and select is None else result_of(kind, snapshot, found, select)
         request = SearchRequest(
             k=k,
@@ -490,6 +495,7 @@ class Index:
             where=where,
             where_limits=where_limits,
             threads=threads,
+            exact=exact,
         )
         # Read once, because a refresh may replace the contents by those with ids of another kind.
         snapshot, kind, _ = self._measured(request).contents
@@ -602,7 +608,7 @@ class Index:
         ----------
         query : (d,) floats
         k : number of results
-        options : target_recall, probes, rerank, filter, exclude, where and where_limits, as in `search`
+        options : target_recall, probes, rerank, exact, filter, exclude, where and where_limits, as in `search`
         """
         for name in options:
             if name not in SearchRequest._fields:
@@ -702,6 +708,9 @@ class Index:
 
     def _replace(self, store: Store, manifest: Manifest, snapshot: Snapshot) -> None:
         """Replace settings and contents by those of a stored generation, which may be another index."""
+        before = None if self._state is None else self._state.snapshot.recall
+        if before is not None and before.same_as(snapshot.recall):  # its check goes on
+            snapshot = replace(snapshot, recall=before)
         self._config, self._store, self._maps = manifest.config, store, store.maps
         state = self._state or State(snapshot.trained)
         state.replace(snapshot, manifest.kind, manifest.next_id)

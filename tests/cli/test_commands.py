@@ -1,6 +1,7 @@
 """Every command: help, errors, what is optional."""
 
 import importlib.util
+import re
 import shlex
 import subprocess
 import sys
@@ -123,6 +124,46 @@ def test_shells_complete_commands(shell, run):
         ask = "COMP_WORDS=(pcpq bu); COMP_CWORD=1; _shtab_pcpq pcpq bu pcpq; echo ${COMPREPLY[@]}"
         shown = subprocess.run(["bash", "-c", f"{out}\n{ask}"], capture_output=True, text=True, check=False)
         assert shown.stdout.split() == ["build"]
+
+
+def test_what_the_demo_says_to_type_next_works(run, tmp_path, monkeypatch):
+    vectors, words = load_words()
+    few = vectors[:4000], words[:4000]  # quicker
+    monkeypatch.setattr("pcpq.cli.demo.load_words", lambda: few)
+    monkeypatch.setattr("pcpq.datasets.load_words", lambda: few)
+    monkeypatch.chdir(tmp_path)
+    code, told, _ = run("demo", "france")
+    assert code == 0
+    assert re.search(r"target +recall 10@10", told)
+    lines = [line.strip() for line in told[told.index("Next,") :].splitlines() if line.startswith("  ")]
+    program = re.compile(r"(?:\S*/)?pcpq |\S+ -m pcpq\.cli ")
+    exec("\n".join(line for line in lines if not program.match(line)), {})
+    called = [shlex.split(program.sub("", line, count=1)) for line in lines if program.match(line)]
+    assert [words[0] for words in called] == ["demo", "search", "info"]
+    for words in called:
+        code, told, wrong = run(*words)
+        assert (code, wrong) == (0, "")
+        assert told
+
+
+def test_the_demo_prints_nothing_but_json_if_asked(found, monkeypatch):
+    vectors, words = load_words()
+    monkeypatch.setattr("pcpq.cli.demo.load_words", lambda: (vectors[:1000], words[:1000]))
+    assert set(found("demo", "france")) == {"words", "seconds", "neighbours", "measured"}
+
+
+def test_a_program_is_typed_by_its_name_if_the_shell_finds_it(tmp_path, monkeypatch):
+    from pcpq.cli.demo import typed
+
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "pcpq"
+    program.write_text("")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert typed(program) == "bin/pcpq"
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert typed(program) == "pcpq"
 
 
 def test_the_demo_is_a_command(found, monkeypatch):

@@ -108,6 +108,7 @@ def use(path: Path, other: Any) -> None:
                 {"probes": 1, "rerank": 5},
                 {"probes": 2, "rerank": 10},
                 {"probes": 40, "rerank": 500},
+                *([] if index.keep is None else [{"exact": True}]),
             ):
                 attempt(lambda queries=queries, options=options: watched.search(queries, k=5, **options))
         attempt(lambda: watched.search(QUERIES, k=N + 300, probes=100))

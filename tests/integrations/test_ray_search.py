@@ -93,6 +93,9 @@ def test_answers_are_those_of_one_index(sharded, saved, queries):
         {"filter": some_ids, "exclude": some_ids[::2], "where": "year < 2000", "k": 5},
         {"filter": [1, 2, 7], "k": 5},
         {"k": 100, "probes": 3, "rerank": 5000},
+        {"k": 30, "exact": True},
+        {"exact": True, "filter": some_ids, "where": "year < 2000"},
+        {"exact": True, "filter": [1, 2, 7], "k": 5},
     ):
         same(sharded.search(queries, **settings), index.search(queries, **settings))
     same(sharded.search(queries[3], k=4), index.search(queries[3], k=4))

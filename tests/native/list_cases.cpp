@@ -167,6 +167,17 @@ void cut_keys(const Kernels& level, Record& record, Random random, int64_t n, in
     }
 }
 
+void keep_reaching(const Kernels& level, Record& record, Random random, int64_t n) {
+    std::vector<float> values = random.values(Values::ties, n);
+    if (n > 2) values[n / 2] = std::numeric_limits<float>::quiet_NaN();
+    std::vector<int32_t> indices(n + 8);
+    for (float least : {-std::numeric_limits<float>::infinity(), 0.0f, values[0], 100.0f}) {
+        const int64_t count = level.search.keep_reaching(values.data(), n, least, indices.data());
+        record.add(count);
+        record.add(indices, count);
+    }
+}
+
 void keep_pairs(const Kernels& level, Record& record, Random random, int64_t n, int kind) {
     const std::vector<int32_t> scores = some_keys(random, n, kind);
     const std::vector<int32_t> rows = random.integers<int32_t>(to_eight(n), 0, 2 * n);
@@ -195,6 +206,7 @@ void add_list_cases(Cases& cases) {
     for (int64_t n : kCounts) {
         for (bool nothing : {false, true}) cases.add("rank_lists", rank_lists, n, nothing);
         cases.add("rank_lists", rank_any_floats, n);
+        cases.add("keep_reaching", keep_reaching, n);
         for (int kind = 0; kind < 4; kind++) {
             cases.add("keep_above", keep_above, n, kind);
             cases.add("cut_keys", cut_keys, n, kind);

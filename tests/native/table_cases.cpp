@@ -146,6 +146,17 @@ void rerank(const Kernels& level, Record& record, Random random, Keep keep, int6
         std::vector<double> scores(count);
         level.search.rerank(kept, d, numbers.data(), count, rerank_query, scores.data());
         record.add(scores);
+        std::vector<float> bounds(count), read(count * (d + 1));
+        if (keep == Keep::float32 && d >= 8) {
+            level.search.bound_scores(kept, d, numbers.data(), count, query.data(), 2.0f, bounds.data());
+            // Which NaN is made of infinities depends on the processor.
+            for (float& bound : bounds) bound = std::isnan(bound) ? 0.0f : bound;
+            record.add(bounds);
+        }
+        for (const float* mean : {static_cast<const float*>(nullptr), query.data()}) {
+            record.add(level.search.read_rows(kept, d, numbers.data(), count, mean, read.data(), d + 1));
+            record.add(read);
+        }
     }
 }
 

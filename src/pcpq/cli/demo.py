@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,12 +17,21 @@ from pcpq import Index, build
 from pcpq.cli.terminal import print_result, print_table, stop_writing
 from pcpq.datasets import load_words
 from pcpq.io.arrays import Float32Array
+from pcpq.search.recall_curve import USUAL_TARGET
 from pcpq.util.progress import progress_bar
 
 WORDS = ("king", "paris", "guitar", "python", "tuesday")
 K = 10
 NEIGHBOURS = 6
 N_QUERIES = 500
+# Lines of Python that make the index which the commands after them search.
+PYTHON = (
+    "import pcpq",
+    "from pcpq.datasets import load_words",
+    "vectors, words = load_words()",
+    'pcpq.build(vectors, ids=words, metric="cosine").save("words.pcpq")',
+)
+TUTORIAL = "docs/tutorial.md"
 
 Rows = NDArray[np.intp]
 
@@ -77,6 +89,8 @@ def show(chosen: list[str], as_json: bool) -> None:
         rows = measure(vectors, index)
     found = {"words": len(words), "seconds": seconds, "neighbours": neighbours, "measured": rows}
     print_result(as_json, found, lambda: show_measured(rows))
+    if not as_json:
+        show_next()
 
 
 def measure(vectors: Float32Array, index: Index) -> list[dict[str, Any]]:
@@ -125,13 +139,14 @@ def measured(
 
 
 def show_measured(rows: list[dict[str, Any]]) -> None:
-    """Print the measurements as a table."""
+    """Print the measurements as a table; only the first search chooses its settings for a recall."""
     plain = rows[-1]["bytes_per_vector"]
     print_table(
-        ("", f"recall {K}@{K}", "queries per second", "bytes per vector", "share of float32"),
+        ("", "target", f"recall {K}@{K}", "queries per second", "bytes per vector", "share of float32"),
         [
             (
                 row["what"],
+                f"{USUAL_TARGET:.2f}" if row is rows[0] else "-",
                 f"{row['recall']:.3f}",
                 f"{row['queries_per_second']:,.0f}",
                 f"{row['bytes_per_vector']:.1f}",
@@ -140,6 +155,32 @@ def show_measured(rows: list[dict[str, Any]]) -> None:
             for row in rows
         ],
     )
+
+
+def show_next() -> None:
+    """Print what to type next."""
+    python, script = Path(sys.executable), Path(sys.executable).with_name("pcpq")
+    pcpq = typed(script) if script.exists() else f"{typed(python)} -m pcpq.cli"
+    print(
+        f"\nNext, neighbours of other words:\n\n  {pcpq} demo coffee river\n\n"
+        f"An index in a directory, by Python ({typed(python)}):\n\n" + "\n".join(f"  {line}" for line in PYTHON)
+    )
+    print(
+        f"\nIt is searched and described by:\n\n  {pcpq} search words.pcpq --word coffee\n"
+        f"  {pcpq} info words.pcpq\n\n"
+        f'`{pcpq} explore words.pcpq` shows it in a browser (pip install "pcpq[explore]");\n'
+        f"`{pcpq} build FILE INDEX --metric cosine` takes your own vectors; {TUTORIAL} goes on from here.",
+        flush=True,
+    )
+
+
+def typed(program: Path) -> str:
+    """Return a program as it is typed: its name if the shell finds it, otherwise the shorter path to it."""
+    # Links are not followed: the Python of an environment is a link to one that lacks its packages.
+    found = shutil.which(program.name)
+    if found is not None and os.path.abspath(found) == os.path.abspath(program):
+        return program.name
+    return min(os.path.relpath(program), str(program), key=len)
 
 
 if __name__ == "__main__":

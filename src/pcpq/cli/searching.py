@@ -66,6 +66,9 @@ def add_search(commands: Commands) -> None:
         "--probes", metavar="N", type=int, help="number of lists to scan, instead of --target-recall"
     )
     parser.add_argument("--rerank", metavar="N", type=int, help="number of candidates to rerank")
+    parser.add_argument(
+        "--exact", action="store_true", help="compare all vectors instead of probing lists (brute force)"
+    )
     parser.add_argument("--where", metavar="SQL", help='condition on attributes, such as "year > 2020"')
     parser.add_argument(
         "--select", metavar="NAMES", help='attributes to show with results, separated by commas; "*": all'
@@ -150,7 +153,7 @@ def format_of_results(options: argparse.Namespace) -> str:
 
 def settings(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options of Index.search."""
-    names = ["k", "target_recall", "probes", "rerank", "where"]
+    names = ["k", "target_recall", "probes", "rerank", "exact", "where"]
     if options.ray is None:  # actors choose their number of threads
         names.append("threads")
     found = {name: getattr(options, name) for name in names}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pcpq.segment.attributes import folded
 
@@ -83,6 +83,7 @@ TYPES = names(
 ) | {"TIMESTAMP WITH TIME ZONE", "TIME WITH TIME ZONE"}
 
 Node = dict[str, Any]
+VARCHAR = {"id": "VARCHAR", "type_info": None}
 
 
 def refusal(where: str, reason: str) -> ValueError:
@@ -96,8 +97,15 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= 50 else f"{', '.join(names[:50])} and {len(names) - 50} more"
 
 
-def columns_of(connection: Any, where: str, names: Sequence[str]) -> list[str]:
-    """Return the columns in a condition, in the order of the table; raise a ValueError if it is not allowed."""
+class ConditionColumns(NamedTuple):
+    """The columns in a condition, and strings that some of them must equal."""
+
+    used: list[str]  # in the order of the table
+    equal: dict[str, str]
+
+
+def columns_of(connection: Any, where: str, names: Sequence[str]) -> ConditionColumns:
+    """Return the columns in a condition; raise a ValueError if it is not allowed."""
     by_folded_name = {folded(name): name for name in names}
     used, root = set(), root_of(connection, where)
     for node in nodes_of(root):
@@ -108,7 +116,33 @@ def columns_of(connection: Any, where: str, names: Sequence[str]) -> list[str]:
                 raise refusal(where, f"there is no column {name!r}; the columns are {listed(names)}")
             used.add(by_folded_name[folded(name)])
     refuse_growth(root, where)
-    return [name for name in names if name in used] or list(names[:1])  # a table needs columns to have rows
+    columns = [name for name in names if name in used] or list(names[:1])  # a table needs columns to have rows
+    equal = {by_folded_name[folded(name)]: value for name, value in required_strings(root)}
+    return ConditionColumns(columns, equal)
+
+
+def required_strings(root: Node) -> Iterator[tuple[str, str]]:
+    """Yield columns and the strings that they equal wherever a condition holds: x of `x = 'a' AND ...`."""
+    if root["type"] == "CONJUNCTION_AND":
+        for child in root["children"]:
+            yield from required_strings(child)
+    elif root["type"] == "COMPARE_EQUAL":
+        for column, constant in ((root["left"], root["right"]), (root["right"], root["left"])):
+            value = string_in(constant)
+            if value is not None and column["class"] == "COLUMN_REF" and len(column["column_names"]) == 1:
+                yield column["column_names"][0], value
+
+
+def string_in(node: Node) -> str | None:
+    """Return the value of a string constant; None for other expressions, and those in an unknown form."""
+    literal, value = node.get("literal"), node.get("value")
+    if isinstance(literal, dict) and literal.get("kind") == "STRING":  # DuckDB 2
+        found = literal.get("text")
+    elif isinstance(value, dict) and value.get("type") == VARCHAR and value.get("is_null") is False:
+        found = value.get("value")
+    else:
+        return None
+    return found if isinstance(found, str) else None
 
 
 def root_of(connection: Any, where: str) -> Node:

@@ -28,9 +28,22 @@ def search(searched: Searchable, queries: Any, request: SearchRequest) -> Result
     prepared = prepare_queries(searched.trained, queries)
     plan = plan_search(searched, request)
     scores, ids = execute(searched, prepared.rows, plan)
+    check_recall(searched, queries, plan)
     returned = returned_scores(searched.trained, scores, prepared.unit)
     metric = searched.trained.metric
     return Result(returned[0], ids[0], metric) if queries.ndim == 1 else Result(returned, ids, metric)
+
+
+def check_recall(searched: Searchable, queries: NDArray[Any], plan: SearchPlan) -> None:
+    """Check the recall of some queries that were searched, until it is known; warn if it is low."""
+    if plan.expected is None or searched.recall is None:
+        return
+    check = searched.recall.check
+    some = check.sample(plan, 1 if queries.ndim == 1 else len(queries))
+    if some:
+        rows = prepare_queries(searched.trained, np.atleast_2d(queries)[some]).rows
+        n_lists = len(searched.trained.partition)
+        check.observe(lambda queries, plan: execute(searched, queries, plan)[0], n_lists, rows, plan)
 
 
 def query_array(queries: Any) -> NDArray[Any]:

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from pcpq.search.execute import execute
-from pcpq.search.plan import plan_search, warn_user
+from pcpq.search.plan import plan_search
 from pcpq.search.queries import prepare_queries
 from pcpq.search.request import SearchRequest
 from pcpq.search.searchable import ScanTrace
 from pcpq.search.snapshot import Snapshot
+from pcpq.util.warning import warn_user
 
 STAGES = ("rank lists", "lookup tables", "scan", "rerank")
 # Former names of keys, of an explanation and of its seconds.

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
-from types import FrameType
+from typing import NamedTuple
 
-from pcpq.search.recall_curve import FEW, RESULTS, USUAL_TARGET
+from pcpq.errors import RecallWarning
+from pcpq.search.recall_curve import FEW, RESULTS, USUAL_TARGET, Choice
 from pcpq.search.request import SearchRequest
 from pcpq.search.searchable import Searchable, SearchPlan
+from pcpq.util.warning import warn_user
 
 # Largest numbers of plans and of choices in the cache of a snapshot.
 MOST_PLANS = 1000
 DEFAULT_CANDIDATES, CANDIDATES_PER_RESULT = 100, 10
 
 
+class ChosenSettings(NamedTuple):
+    """Settings for a target recall."""
+
+    probes: int
+    rerank: int | None
+    expected: float | None  # recall by the measurement with vectors of the index; None: unknown
+
+
 def plan_search(searched: Searchable, request: SearchRequest) -> SearchPlan:
     """Return the plan of a request; one without filters is made once for all searches of a snapshot."""
-    if request.filtered:
+    if request.filtered or request.exact:
         return make_plan(searched, request)
     plan = known_plan(searched, *request.settings)
     if plan is None:
@@ -53,23 +61,26 @@ def known_plan(
 def plan_range(searched: Searchable, request: SearchRequest) -> SearchPlan:
     """Return the plan of a search by range; lists are probed as for many results, as any number may match."""
     if request.probes is None and len(searched) > FEW:
-        probes, _ = settings_for(searched, RESULTS[-1], None, None, 1.0)
-        request = request._replace(probes=probes)
+        request = request._replace(probes=settings_for(searched, RESULTS[-1], None, None, 1.0).probes)
     return plan_search(searched, request)
 
 
 def make_plan(searched: Searchable, request: SearchRequest) -> SearchPlan:
     """Return the plan of a request after checking it; if few rows are allowed, all of them are reranked."""
     request.check()
-    k, probes, rerank = int(request.k), request.probes, request.rerank
+    k, probes, rerank, expected = int(request.k), request.probes, request.rerank, None
     allowed = searched.allowed_rows(request)
     n = len(searched)
     n_allowed = sum(some.count for some in allowed) if request.filtered else n
-    if (n <= FEW and probes is None) or (request.filtered and n_allowed <= FEW):
+    if request.exact and searched.trained.keep is None:
+        raise ValueError("exact=True compares kept vectors, but this index was built with keep=None")
+    if request.exact or (n <= FEW and probes is None) or (request.filtered and n_allowed <= FEW):
         probes = len(searched.trained.partition)
         rerank = n_allowed if rerank is None else rerank
     elif probes is None:
-        probes, rerank = settings_for(searched, k, rerank, request.target_recall, n_allowed / max(n, 1))
+        probes, rerank, expected = settings_for(
+            searched, k, rerank, request.target_recall, n_allowed / max(n, 1)
+        )
     wanted = max(DEFAULT_CANDIDATES, CANDIDATES_PER_RESULT * k) if rerank is None else int(rerank)
     return SearchPlan(
         k=k,
@@ -78,36 +89,35 @@ def make_plan(searched: Searchable, request: SearchRequest) -> SearchPlan:
         allowed=allowed,
         n_allowed=n_allowed,
         threads=request.threads,
+        expected=None if request.filtered else expected,
+        exact=bool(request.exact),
     )
 
 
 def settings_for(
     searched: Searchable, k: int, rerank: int | None, target: float | None, share: float
-) -> tuple[int, int | None]:
+) -> ChosenSettings:
     """Return probes and candidates for a target recall; a twentieth of the lists if recall was not measured."""
     curve, choices = searched.recall, searched.plan_cache.choices
     if curve is None:
-        return max(1, len(searched.trained.partition) // 20), rerank
+        return ChosenSettings(max(1, len(searched.trained.partition) // 20), rerank, None)
     key = (k, rerank, target, round(share, 3))
-    known = choices.get(key)
-    if known is not None:
-        return known.probes, known.rerank
     aim = USUAL_TARGET if target is None else target
-    choice = curve.choose(k, aim, share=share, rerank=rerank, strict=target is not None)
-    if len(choices) < MOST_PLANS:
-        choices[key] = choice
+    choice = choices.get(key)
+    if choice is None:
+        choice = curve.choose(k, aim, share=share, rerank=rerank, strict=target is not None)
+        if len(choices) < MOST_PLANS:
+            choices[key] = choice
+        warn_out_of_reach(searched, k, target, choice)
+    # Queries that a user gave are those to expect: there is nothing to check.
+    expected = min(aim, choice.recall) if curve.kind == "held out" else None
+    return ChosenSettings(choice.probes, choice.rerank, expected)
+
+
+def warn_out_of_reach(searched: Searchable, k: int, target: float | None, choice: Choice) -> None:
+    """Warn if no settings reach a target recall."""
     if target is not None and choice.recall < target:
         keep = searched.trained.keep
         compared = "codes alone" if keep is None else f"vectors kept as {keep}"
         reached = f"about {choice.recall:.3f} is reached"
-        warn_user(f"a recall of {target} at k={k} is out of reach with {compared}; {reached}")
-    return choice.probes, choice.rerank
-
-
-def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Issue a warning that names the line of the program that called pcpq, however deep the call is."""
-    frame: FrameType | None = sys._getframe(1)
-    level = 2
-    while frame is not None and str(frame.f_globals.get("__name__")).startswith("pcpq."):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level)
+        warn_user(f"a recall of {target} at k={k} is out of reach with {compared}; {reached}", RecallWarning)

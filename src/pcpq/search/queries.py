@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pcpq import _core
 from pcpq.io.arrays import Float32Array, as_vectors, typical_unit, unit_rows, working_rows
@@ -17,7 +18,7 @@ class PreparedQueries(NamedTuple):
     """Queries as float32 in working units."""
 
     rows: Float32Array  # (n, d)
-    unit: float  # by which the queries were divided
+    unit: float | NDArray[np.float64]  # by which all queries were divided, or (n, 1) for each of them
 
 
 def prepare_queries(trained: Trained, queries: Any) -> PreparedQueries:
@@ -41,12 +42,18 @@ def prepare_queries(trained: Trained, queries: Any) -> PreparedQueries:
     # Other dtypes are converted, and queries of unusual length scaled, so that float32 can represent them.
     if cosine:
         return PreparedQueries(unit_rows(queries, "queries", 0), trained.query_unit)
-    unit = trained.query_unit if trained.euclidean else typical_unit(queries, "queries")
-    return PreparedQueries(working_rows(queries, unit, "queries"), unit)
+    if trained.euclidean:
+        return PreparedQueries(working_rows(queries, trained.query_unit, "queries"), trained.query_unit)
+    # A unit for each query: beside a long one, the values of a short one would be lost.
+    typical_unit(queries, "queries")  # refuses values that are not finite
+    units = np.array([[typical_unit(query[None], "queries")] for query in queries])
+    return PreparedQueries(np.ascontiguousarray(queries / units, np.float32), units)
 
 
-def returned_scores(trained: Trained, exact: Scores, unit: float) -> Float32Array:
+def returned_scores(trained: Trained, exact: Scores, unit: float | NDArray[np.float64]) -> Float32Array:
     """Return scores in the user's units: squared distances for "euclidean", from -1 to 1 for "cosine"."""
+    if not isinstance(unit, float):
+        exact, unit = exact * unit, 1.0
     scores = np.empty(exact.shape, np.float32)
     _core.return_scores(
         scores=np.ascontiguousarray(exact).reshape(-1),

@@ -38,20 +38,24 @@ def search_range(
     prepared = prepare_queries(searched.trained, query_array(queries))
     plan = plan_range(searched, request)
     least = bound / (searched.trained.unit * prepared.unit)
-    limits, scores, ids = execute_range(searched, prepared.rows, plan, least)
-    return limits, returned_scores(searched.trained, scores, prepared.unit), ids
+    n = len(prepared.rows)
+    limits, scores, ids = execute_range(searched, prepared.rows, plan, np.broadcast_to(least, (n, 1)))
+    unit = prepared.unit
+    if not isinstance(unit, float):
+        unit = np.repeat(unit[:, 0], np.diff(limits))
+    return limits, returned_scores(searched.trained, scores, unit), ids
 
 
 def execute_range(
-    searched: Searchable, queries: Float32Array, plan: SearchPlan, least: float
+    searched: Searchable, queries: Float32Array, plan: SearchPlan, least: NDArray[np.float64]
 ) -> tuple[NDArray[np.int64], Scores, Ids]:
-    """Return all rows that score `least` or more: k doubles until the last result of a query is below."""
+    """Return all rows that score (n, 1) `least` or more: k doubles until a query's last result is below."""
     found: list[tuple[Scores, Ids]] = [(np.empty(0), np.empty(0, np.int64))] * len(queries)
     open_queries, k = np.arange(len(queries)), min(RANGE_START, plan.n_allowed)
     while len(open_queries) and k > 0:
         wider = plan._replace(k=k, rerank=min(max(plan.rerank, CANDIDATES_PER_RESULT * k), plan.n_allowed))
         scores, ids = execute(searched, queries[open_queries], wider)
-        inside = (scores >= least) & (ids >= 0)
+        inside = (scores >= least[open_queries]) & (ids >= 0)
         counts = inside.sum(axis=1)
         for row, query in enumerate(open_queries):
             found[query] = (scores[row, : counts[row]], ids[row, : counts[row]])

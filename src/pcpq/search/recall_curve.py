@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pcpq.search.recall_check import RecallCheck
 from pcpq.util.lazy import lazy
 
 Table = NDArray[np.float64]
@@ -70,6 +71,19 @@ class RecallCurve:
     errors: Table  # (K, P, R)  standard errors of the means
     queries: int
     kind: str  # "held out" from the vectors, or "given" by the user
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickle, without lazy attributes."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}
+
+    def same_as(self, other: RecallCurve | None) -> bool:
+        """Return whether another curve has the same values."""
+        return other is not None and (other is self or self.to_json() == other.to_json())
+
+    @lazy
+    def check(self) -> RecallCheck:
+        """The check of recall by the queries of users."""
+        return RecallCheck(self.results[-1])
 
     @lazy
     def sure(self) -> Table:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from pcpq.search.filters import Bitmap
 from pcpq.search.recall_curve import check_target
 from pcpq.search.where import WhereLimits, check_condition
@@ -31,10 +33,11 @@ class SearchRequest(NamedTuple):
     where: str | None = None
     where_limits: WhereLimits | None = None
     threads: int | None = None
+    exact: bool = False
 
     @property
     def settings(self) -> Settings:
-        """All parameters but the filters."""
+        """All parameters of an approximate search but the filters."""
         return self.k, self.target_recall, self.probes, self.rerank, self.threads
 
     @property
@@ -50,6 +53,12 @@ class SearchRequest(NamedTuple):
         if self.rerank is not None:
             whole_number("rerank", self.rerank, 1, LARGEST_RERANK)
         check_target(self.target_recall, self.probes)
+        if not isinstance(self.exact, (bool, np.bool_)):
+            raise ValueError(f"exact is {self.exact!r}; expected True or False")
+        if self.exact:
+            for name in ("target_recall", "probes", "rerank"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"exact=True compares all vectors: {name} has no meaning then")
         available_threads(self.threads)
         if self.where is not None:
             check_condition(self.where, self.where_limits)

@@ -24,6 +24,8 @@ class SearchPlan(NamedTuple):
     allowed: tuple[Allowed, ...]  # rows of every part
     n_allowed: int
     threads: int | None
+    expected: float | None = None  # recall of queries that are like the vectors; None: unknown or filtered
+    exact: bool = False  # all allowed rows are compared
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,11 @@ class ScanTrace:
 
     counts: Ids  # (1, 3) lists probed, rows scanned, candidates reranked
     seconds: NDArray[np.float64]  # (4,) ranking of lists, lookup tables, scan, reranking
+
+    def add_exact(self, rows: int, seconds: float) -> None:
+        """Add an exact search, which probes no lists and reranks all rows."""
+        self.counts[:, 2] += rows
+        self.seconds[3] += seconds
 
 
 class Searchable(Protocol):

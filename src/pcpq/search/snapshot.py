@@ -5,6 +5,7 @@ A snapshot never changes: a writer makes a new one, and running searches keep th
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -16,6 +17,7 @@ from pcpq import _core
 from pcpq.errors import FormatError
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.io.ids import as_string_ids, integer_ids
+from pcpq.search.exact import search_exactly
 from pcpq.search.filters import Bitmap, ConditionCache, allowed_rows, bitmap_of_rows
 from pcpq.search.recall_curve import RecallCurve
 from pcpq.search.request import SearchRequest
@@ -105,6 +107,16 @@ class Snapshot:
         found = []
         for part, some in zip(self.parts, plan.allowed, strict=True):
             if some.count == 0:
+                continue
+            if plan.exact:
+                start = time.perf_counter()
+                found.append(
+                    search_exactly(
+                        part.segment, queries, k=min(plan.k, some.count), allowed=some, threads=plan.threads
+                    )
+                )
+                if trace is not None:
+                    trace.add_exact(some.count, time.perf_counter() - start)
                 continue
             counts = None if trace is None else np.zeros_like(trace.counts)
             found.append(

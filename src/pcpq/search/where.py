@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.search.condition import columns_of, listed, refusal
+from pcpq.search.condition import ConditionColumns, columns_of, listed, refusal
 from pcpq.segment.attributes import NEEDED, arrow, large
 from pcpq.util.threads import helpers
 
@@ -90,8 +90,44 @@ def matching(
     evaluation, known = Evaluation(duckdb, where, limits), without_dictionaries(schema)
     with evaluation:
         columns, expression = evaluation.run(lambda connection: bind(duckdb, connection, where, known))
-        table = rows_of(columns)
-        return evaluation.run(lambda connection: evaluate(duckdb, connection, expression, where, table))
+        table = rows_of(columns.used)
+        total, some = len(table), rows_with_strings(table, columns.equal)
+        if some is not None:
+            table = table.take(some)
+        found = evaluation.run(lambda connection: evaluate(duckdb, connection, expression, where, table))
+    if some is None:
+        return found
+    everywhere = np.zeros(total, bool)
+    everywhere[some] = found
+    return everywhere
+
+
+def rows_with_strings(table: pyarrow.Table, equal: dict[str, str]) -> NDArray[np.intp] | None:
+    """Return the rows in which columns equal given strings; None if no such column holds strings.
+
+    DuckDB would make strings of its own of all rows, which takes longer than Arrow's comparison.
+    """
+    types, holds = arrow().types, None
+    for name, value in equal.items():
+        column = table[name]
+        kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+        if types.is_string(kind) or types.is_large_string(kind):
+            here = np.concatenate([np.empty(0, bool), *(equal_to(part, value) for part in column.chunks)])
+            holds = here if holds is None else holds & here
+    return None if holds is None else np.flatnonzero(holds)
+
+
+def equal_to(strings: pyarrow.Array, value: str) -> NDArray[np.bool_]:
+    """Return (n,) whether strings, or those that dictionary codes stand for, equal a value; null does not."""
+    from pyarrow import compute
+
+    pa = arrow()
+    if not pa.types.is_dictionary(strings.type):
+        found = compute.equal(strings, value).fill_null(False).cast(pa.uint8())
+        return np.asarray(found).view(np.bool_)
+    code = strings.dictionary.index(value).as_py()  # -1 if there is none
+    same: NDArray[np.bool_] = np.asarray(strings.indices.fill_null(-2)) == code
+    return same
 
 
 def check_condition(where: Any, limits: Any) -> WhereLimits:
@@ -271,7 +307,7 @@ def connected(duckdb: Any, limits: WhereLimits) -> Any:
     return connection
 
 
-def bind(duckdb: Any, connection: Any, where: str, schema: pyarrow.Schema) -> tuple[list[str], Any]:
+def bind(duckdb: Any, connection: Any, where: str, schema: pyarrow.Schema) -> tuple[ConditionColumns, Any]:
     """Return the columns that a condition reads, and its expression; raise a ValueError if it is not valid."""
     with refusing(duckdb, where, schema):
         # A parsed expression; the text is never inserted into a statement.

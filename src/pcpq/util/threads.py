@@ -180,12 +180,13 @@ def map_threads(function: Callable[[Item], Result], items: Iterable[Item], threa
             working.discard(threading.get_ident())
             changed.notify_all()
 
-    @one_blas_thread
     def work() -> None:
         while (taken := take()) is not None:
             number, item = taken
             try:
-                results[number] = function(item)
+                # For each item, so that a thread that comes late, and takes none, does not hold BLAS.
+                with one_blas_thread:
+                    results[number] = function(item)
             except Exception as error:
                 errors[number] = error
                 waiting.clear()
@@ -194,7 +195,8 @@ def map_threads(function: Callable[[Item], Result], items: Iterable[Item], threa
 
     helping = helpers.start(work, count - 1) if count > 1 else []
     try:
-        work()
+        with one_blas_thread:
+            work()
     finally:
         waiting.clear()
         for helper in helping:

@@ -18,6 +18,7 @@ from pcpq.integrations.ray.slices import SlicedPart, bounds_of, sliced
 from pcpq.integrations.ray.wire import cut, from_pieces
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.io.ids import is_id
+from pcpq.search.exact import search_exactly
 from pcpq.search.filters import allowed_rows
 from pcpq.search.recall_curve import RecallCurve
 from pcpq.search.reconstruct import attributes_of, vectors_of
@@ -60,6 +61,7 @@ class ShardRequest(NamedTuple):
     reranks: Sequence[int]  # candidates to rerank, per part
     wanted: Filter | None
     pieces: int  # number of pieces of the result
+    exact: bool = False
 
 
 class Description(NamedTuple):
@@ -158,7 +160,10 @@ class Shard:
         return cut(found, request.pieces)
 
     def answers(self, key: Key, request: ShardRequest, *pieces: Float32Array) -> Any:
-        """Return the best scores and ids of all parts, in pieces; for a directory with a single shard."""
+        """Return the best scores and ids of all parts, in pieces.
+
+        For a directory with a single shard, and for exact searches.
+        """
         held, queries = self._held(key), from_pieces(pieces)
         k, probes, allowed = request.k, request.probes, self._allowed(held, request.wanted)
         found = []
@@ -166,9 +171,14 @@ class Shard:
             for part, rerank, some in zip(held.parts, request.reranks, allowed, strict=True):
                 if some.count:
                     own_k = min(k, some.count)
-                    scores, rows = part.segment.search(
-                        queries, k=own_k, probes=probes, rerank=rerank, allowed=some, threads=self.threads
-                    )
+                    if request.exact:
+                        scores, rows = search_exactly(
+                            part.segment, queries, k=own_k, allowed=some, threads=self.threads
+                        )
+                    else:
+                        scores, rows = part.segment.search(
+                            queries, k=own_k, probes=probes, rerank=rerank, allowed=some, threads=self.threads
+                        )
                     found_rows = rows >= 0
                     if part.segment.guard is not None:
                         part.segment.guard.rows(rows[found_rows])

@@ -162,6 +162,7 @@ class ShardedIndex:
         target_recall: float | None = None,
         probes: int | None = None,
         rerank: int | None = None,
+        exact: bool = False,
         filter: Any = None,
         exclude: Any = None,
         where: str | None = None,
@@ -178,6 +179,7 @@ class ShardedIndex:
         target_recall: float | None = None,
         probes: int | None = None,
         rerank: int | None = None,
+        exact: bool = False,
         filter: Any = None,
         exclude: Any = None,
         where: str | None = None,
@@ -193,6 +195,7 @@ class ShardedIndex:
         target_recall: float | None = None,
         probes: int | None = None,
         rerank: int | None = None,
+        exact: bool = False,
         filter: Any = None,
         exclude: Any = None,
         where: str | None = None,
@@ -213,6 +216,7 @@ class ShardedIndex:
             exclude=as_bitmap(exclude),
             where=where,
             where_limits=where_limits,
+            exact=exact,
         )
         request.check()
         wanted = self._filter(request)
@@ -301,6 +305,8 @@ class ShardedIndex:
             after = self._newest()
             if after.keys == before.keys:
                 return False
+            if before.recall is not None and before.recall.same_as(after.recall):  # its check goes on
+                after.recall = before.recall
             self._view = after
         old = [key for key in before.keys if key not in after.keys]
         before.retire(lambda: self._release(before, old))

@@ -224,31 +224,38 @@ class ShardedSearch:
         self, queries: Float32Array, plan: SearchPlan, trace: ScanTrace | None = None
     ) -> tuple[Scores, Ids]:
         """Return (n, k) scores and ids, the same as those of a search of the whole index."""
-        view, k, allowed = self.view, plan.k, plan.allowed
+        view, allowed = self.view, plan.allowed
         many = max(len(replicas.actors) for one in view.directories for replicas in one.shards)
         groups = max(1, min(many, len(queries) // QUERIES_PER_REPLICA))
-        merged = any(len(one.shards) > 1 for one in view.directories)
+        merged = not plan.exact and any(len(one.shards) > 1 for one in view.directories)
         reranks_of = self._reranks(plan.rerank, allowed)
-        back = [bytes_back(one, k, reranks) for one, reranks in reranks_of]
+        back = [bytes_back(one, plan, reranks) for one, reranks in reranks_of]
         step = min(-(-len(queries) // groups), MERGED_PER_CALL if merged else QUERIES_PER_CALL)
         step = max(1, min(step, MOST_BYTES // max(queries[:1].nbytes, *back)))
         some = [queries[part] for part in slices(len(queries), step)]
-        calls = [self._ask(part, k, plan.probes, reranks_of) for part in some]
+        calls = [self._ask(part, plan, reranks_of) for part in some]
         found = [
-            self._collect(len(part), questions, k, reranks_of)
+            self._collect(len(part), questions, plan, reranks_of)
             for part, questions in zip(some, calls, strict=True)
         ]
         return np.concatenate([one[0] for one in found]), np.concatenate([one[1] for one in found])
 
     def _ask(
-        self, queries: Float32Array, k: int, probes: int, reranks_of: Sequence[tuple[Directory, list[int]]]
+        self, queries: Float32Array, plan: SearchPlan, reranks_of: Sequence[tuple[Directory, list[int]]]
     ) -> list[list[Question]]:
         """Start calls to all shards at once."""
         view, questions = self.view, []
         for directory_number, (directory, reranks) in enumerate(reranks_of):
-            method = "answers" if len(directory.shards) == 1 else "candidates"
-            pieces = pieces_for(len(queries) * bytes_back(directory, k, reranks))
-            request = ShardRequest(k=k, probes=probes, reranks=reranks, wanted=self.wanted, pieces=pieces)
+            method = "answers" if alone(directory, plan) else "candidates"
+            pieces = pieces_for(len(queries) * bytes_back(directory, plan, reranks))
+            request = ShardRequest(
+                k=plan.k,
+                probes=plan.probes,
+                reranks=reranks,
+                wanted=self.wanted,
+                pieces=pieces,
+                exact=plan.exact,
+            )
             arguments, sizes = (request, *as_pieces(queries)), {"pieces": pieces, "work": len(queries)}
             questions.append(
                 [
@@ -268,17 +275,19 @@ class ShardedSearch:
         return found
 
     def _collect(
-        self, n: int, questions: list[list[Question]], k: int, reranks_of: Sequence[tuple[Directory, list[int]]]
+        self,
+        n: int,
+        questions: list[list[Question]],
+        plan: SearchPlan,
+        reranks_of: Sequence[tuple[Directory, list[int]]],
     ) -> tuple[Scores, Ids]:
         """Merge the results of all shards into (n, k) scores and ids."""
-        found = []
+        found, k = [], plan.k
         answers = self.view.fan(lambda d, s: questions[d][s], self.partial)
         for (directory, reranks), some in zip(reranks_of, answers, strict=True):
             received = [one for one in some if one is not None]
-            if not received:
-                continue
-            if len(directory.shards) == 1:
-                found.append(received[0])
+            if alone(directory, plan):
+                found += received
                 continue
             for part, rerank in enumerate(reranks):
                 if rerank:
@@ -286,8 +295,14 @@ class ShardedSearch:
         return best_of(found, n, k)
 
 
-def bytes_back(directory: Directory, k: int, reranks: Sequence[int]) -> int:
+def alone(directory: Directory, plan: SearchPlan) -> bool:
+    """Return whether a shard can find its best rows without knowing the candidates of others."""
+    return plan.exact or len(directory.shards) == 1
+
+
+def bytes_back(directory: Directory, plan: SearchPlan, reranks: Sequence[int]) -> int:
     """Return the estimated number of bytes that a shard returns per query."""
-    if len(directory.shards) == 1:
+    k = plan.k
+    if alone(directory, plan):
         return BYTES_PER_ANSWER * k
     return sum(BYTES_PER_CODE * one + BYTES_PER_CANDIDATE * min(one, MOST_CANDIDATES * k) for one in reranks)
