@@ -11,9 +11,9 @@ Kind, number of lists and search setting of each contestant are chosen on one ha
 on the other. There the width (lists to probe, nodes to visit) is adjusted to just reach the target, with rerank
 in proportion, then as small as possible: the halves differ in recall, and times are compared at equal recall.
 Then all contestants run in alternation, with all queries in one batch ("batch") and with single queries
-("single"); a turn is the best of three. Results go to benchmarks/results/peers_*.json, those of --curve to
-curves_*.json; --rows or another metric is part of the name. Fewer than three rounds are a try with fewer kinds,
-numbers of lists and settings, and the name contains "try".
+("single"), by CPU time; a turn is the best of three. Results go to benchmarks/results/peers_*.json, those of
+--curve to curves_*.json; --rows or another metric is part of the name. Fewer than three rounds are a try with
+fewer kinds, numbers of lists and settings, and the name contains "try".
 """
 
 from __future__ import annotations
@@ -200,6 +200,7 @@ def compare(name: str, options: argparse.Namespace) -> None:
         "environment": environment(*sorted(packages)),
         "data": {"name": name, "metric": metric, "n": count, "d": d, "tuning_queries": len(data.tune)},
         "threads": 1,
+        "clock": "CPU time",
         "rounds": options.rounds,
         "try": is_try,
         "list_counts": counts,

@@ -10,7 +10,8 @@ from test_tuning import between, crowds, shares
 
 import pcpq
 from pcpq.index import state_of
-from pcpq.search.recall_check import EVERY, MOST_CHECKED, MOST_SETTINGS, observed_recalls
+from pcpq.search.execute import execute
+from pcpq.search.recall_check import EVERY, MOST_CHECKED, MOST_IN_ALL, MOST_SETTINGS, observed_recalls
 
 N = 10_000
 
@@ -76,7 +77,22 @@ def test_the_default_target_is_checked_too(index, unlike):
 @pytest.mark.parametrize("k", [1, 10, 100])
 def test_queries_like_the_vectors_cause_no_warning(index, like, k, target):
     assert warned(index, like, k=k, target_recall=target) == []
-    assert checked(index) == MOST_CHECKED
+    assert 0 < checked(index) <= MOST_CHECKED
+
+
+def test_the_check_ends_early_if_recall_is_as_expected(index, like):
+    for query in like:
+        index.search(query)
+    assert 32 <= checked(index) <= MOST_CHECKED // 4
+
+
+def test_the_check_goes_on_while_recall_may_be_low(index, like, unlike):
+    for number in range(400):  # recall of such a mixture is lower than expected, but not by much
+        assert warned(index, unlike[number] if number % 8 == 0 else like[number]) == []
+    few = checked(index)
+    for query in like[:400]:
+        index.search(query)
+    assert checked(index) > few
 
 
 def test_the_warning_comes_once_for_all_settings_and_changes(stored, unlike, tmp_path):
@@ -127,16 +143,21 @@ def test_answers_do_not_depend_on_the_check(index, stored, unlike):
 
 
 def test_the_number_of_checked_queries_and_settings_is_bounded(index, like):
-    for k in range(1, MOST_SETTINGS + 4):
+    for k in range(1, 601):
         index.search(like[:40], k=k)
-    assert checked(index) == MOST_SETTINGS * 40 // EVERY
+    assert checked(index) == MOST_IN_ALL
+    for k in range(601, MOST_SETTINGS + 100):
+        index.search(like[0], k=k)
+    samples = state_of(index).snapshot.recall.check._samples
+    assert checked(index) == MOST_IN_ALL
+    assert len(samples) <= MOST_SETTINGS
 
 
 def test_equal_vectors_are_as_good_as_each_other(vectors):
     copies = np.repeat(vectors[:1000], 20, axis=0)  # more copies than results: which of them is found is chance
     index = pcpq.build(copies, metric="euclidean")
     assert warned(index, vectors[:1000], target_recall=0.8) == []
-    assert checked(index) == 1000 // EVERY
+    assert 0 < checked(index) <= 1000 // EVERY
 
 
 def test_observed_recall_is_one_if_all_lists_are_probed(index, like):
@@ -144,8 +165,12 @@ def test_observed_recall_is_one_if_all_lists_are_probed(index, like):
     index.search(like[:1])
     plan = next(iter(snapshot.plan_cache.plans.values()))
     wide = plan._replace(probes=len(snapshot.trained.partition), rerank=1000)
-    assert observed_recalls(snapshot, like[:50], wide).tolist() == [1.0] * 50
-    narrow = observed_recalls(snapshot, like[:50], plan._replace(probes=1))
+
+    def search(queries, plan):
+        return execute(snapshot, queries, plan)[0]
+
+    assert observed_recalls(search, like[:50], wide, wide).tolist() == [1.0] * 50
+    narrow = observed_recalls(search, like[:50], plan._replace(probes=1), wide)
     assert 0 < narrow.mean() < 0.8
 
 

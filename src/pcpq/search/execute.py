@@ -36,14 +36,14 @@ def search(searched: Searchable, queries: Any, request: SearchRequest) -> Result
 
 def check_recall(searched: Searchable, queries: NDArray[Any], plan: SearchPlan) -> None:
     """Check the recall of some queries that were searched, until it is known; warn if it is low."""
-    if plan.expected is None or searched.recall is None:
+    sample = plan.sample
+    if sample is None or not sample.open:
         return
-    check = searched.recall.check
-    some = check.sample(plan, 1 if queries.ndim == 1 else len(queries))
+    some = sample.draw(1 if queries.ndim == 1 else len(queries))
     if some:
         rows = prepare_queries(searched.trained, np.atleast_2d(queries)[some]).rows
         n_lists = len(searched.trained.partition)
-        check.observe(lambda queries, plan: execute(searched, queries, plan)[0], n_lists, rows, plan)
+        sample.observe(lambda queries, plan: execute(searched, queries, plan)[0], n_lists, rows, plan)
 
 
 def query_array(queries: Any) -> NDArray[Any]:

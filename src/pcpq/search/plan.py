@@ -82,6 +82,9 @@ def make_plan(searched: Searchable, request: SearchRequest) -> SearchPlan:
             searched, k, rerank, request.target_recall, n_allowed / max(n, 1)
         )
     wanted = max(DEFAULT_CANDIDATES, CANDIDATES_PER_RESULT * k) if rerank is None else int(rerank)
+    sample, curve = None, searched.recall
+    if expected is not None and curve is not None and not request.filtered:
+        sample = curve.check.sample(k, int(probes), wanted, expected)
     return SearchPlan(
         k=k,
         probes=int(probes),
@@ -89,7 +92,7 @@ def make_plan(searched: Searchable, request: SearchRequest) -> SearchPlan:
         allowed=allowed,
         n_allowed=n_allowed,
         threads=request.threads,
-        expected=None if request.filtered else expected,
+        sample=sample,
         exact=bool(request.exact),
     )
 

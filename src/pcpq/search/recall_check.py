@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,11 +26,13 @@ EVERY, MOST_CHECKED = 4, 512
 # Probes and candidates of the wider search, as multiples, and rows that it reads at least: it should find
 # nearly all of the best vectors, wherever they are.
 WIDER_PROBES, WIDER_RERANK, LEAST_ROWS = 16, 4, 1 << 18
-# Numbers of checked queries after which a verdict is given.
-VERDICTS = (32, 64, 128, 256, MOST_CHECKED)
-# The recall that may be missing, and standard errors of a verdict. Recall of queries that are like the vectors
-# is at most 0.01 below the target.
-TOLERANCE, SURE = 0.015, 2.5
+# Numbers of checked queries after which recall is compared with the expected one.
+STEPS = (32, 64, 128, 256, MOST_CHECKED)
+# Recall is low if it is certainly this much lower than expected: that of queries like the vectors is up to 0.01
+# lower. It is fine, and the check of its setting ends, if it is certainly not this much lower.
+LOW, FINE = 0.015, 0.03
+# Standard errors of these two answers.
+SURE_LOW, SURE_FINE = 2.5, 2.0
 # Checked queries of all settings together: each costs time.
 MOST_IN_ALL = 8 * MOST_CHECKED
 # Number of settings that are remembered.
@@ -40,14 +41,6 @@ MOST_SETTINGS = 1000
 Settings = tuple[int, int, int, float]  # k, probes, rerank and the expected recall
 # Searches queries in working units by a plan, and returns (n, k) scores.
 Search = Callable[[Float32Array, "SearchPlan"], NDArray[np.float64]]
-
-
-@dataclass
-class Sample:
-    """Checked queries of one setting."""
-
-    known: set[int] = field(default_factory=set)  # hashes of checked queries: the same one says nothing new
-    recalls: list[float] = field(default_factory=list)
 
 
 class RecallCheck:
@@ -61,46 +54,25 @@ class RecallCheck:
     """
 
     def __init__(self, most_results: int) -> None:
-        self.warned = False
-        self._most_results, self._checked = most_results, 0
-        self._samples: dict[Settings, Sample] = {}
+        self.warned, self.checked = False, 0
+        self._most_results = most_results
+        self._samples: dict[Settings, CheckedSample] = {}
         # Not every fourth one: queries may alternate.
-        self._random = random.Random(0)
+        self.random = random.Random(0)
 
-    def sample(self, plan: SearchPlan, n: int) -> list[int]:
-        """Return which of the next n queries to check."""
-        if plan.expected is None or self.warned or self._checked >= MOST_IN_ALL:
-            return []
-        settings = settings_of(plan)
-        sample = self._samples.get(settings)
-        if sample is None:
-            if len(self._samples) >= MOST_SETTINGS:
-                return []
-            sample = self._samples.setdefault(settings, Sample())
-        room = min(MOST_CHECKED - len(sample.recalls), MOST_IN_ALL - self._checked)
-        if room <= 0:
-            return []
-        if n == 1:
-            return [0] if self._random.random() < 1 / EVERY else []
-        return sorted(self._random.sample(range(n), min(-(-n // EVERY), room)))
+    def sample(self, k: int, probes: int, rerank: int, expected: float) -> CheckedSample | None:
+        """Return the checked queries of a setting; None if too many settings were used already."""
+        settings = k, probes, rerank, expected
+        if settings not in self._samples and len(self._samples) >= MOST_SETTINGS:
+            return None
+        return self._samples.setdefault(settings, CheckedSample(self, expected))
 
-    def observe(self, search: Search, n_lists: int, queries: Float32Array, plan: SearchPlan) -> None:
-        """Check (n, d) queries in working units, and warn if recall is lower than expected."""
-        expected, sample = plan.expected, self._samples[settings_of(plan)]
-        fresh = {hash(query.tobytes()): row for row, query in enumerate(queries)}
-        rows = [row for key, row in fresh.items() if key not in sample.known]
-        if not rows or expected is None:
-            return
-        sample.known.update(fresh)
-        before = len(sample.recalls)
-        sample.recalls.extend(observed_recalls(search, queries[rows], plan, wider(plan, n_lists)).tolist())
-        self._checked += len(sample.recalls) - before
-        # Not after every query: by chance, one of many verdicts would be wrong.
-        for count in VERDICTS:
-            if before < count <= len(sample.recalls) and is_low(sample.recalls[:count], expected):
-                self._warn(plan.k, float(np.mean(sample.recalls)), expected)
+    def room(self) -> int:
+        """Return how many more queries may be checked."""
+        return 0 if self.warned else MOST_IN_ALL - self.checked
 
-    def _warn(self, k: int, recall: float, expected: float) -> None:
+    def warn(self, k: int, recall: float, expected: float) -> None:
+        """Warn of a low recall, once."""
         if self.warned:
             return
         self.warned = True
@@ -116,9 +88,45 @@ class RecallCheck:
         warn_user(f"{told}: {reason}", RecallWarning)
 
 
-def settings_of(plan: SearchPlan) -> Settings:
-    """Return the settings of a plan whose recall is expected."""
-    return plan.k, plan.probes, plan.rerank, plan.expected or 0.0
+class CheckedSample:
+    """Checked queries of one setting."""
+
+    def __init__(self, check: RecallCheck, expected: float) -> None:
+        self.open = True  # False: recall is known well enough, and searches need not ask again
+        self.recalls: list[float] = []
+        self._check, self._expected = check, expected
+        self._known: set[int] = set()  # hashes of checked queries: the same one says nothing new
+
+    def draw(self, n: int) -> list[int]:
+        """Return which of the next n queries to check."""
+        room = min(MOST_CHECKED - len(self.recalls), self._check.room())
+        if room <= 0:
+            self.open = False
+            return []
+        if n == 1:
+            return [0] if self._check.random.random() < 1 / EVERY else []
+        return sorted(self._check.random.sample(range(n), min(-(-n // EVERY), room)))
+
+    def observe(self, search: Search, n_lists: int, queries: Float32Array, plan: SearchPlan) -> None:
+        """Check (n, d) queries in working units, and warn if recall is lower than expected."""
+        fresh = {hash(query.tobytes()): row for row, query in enumerate(queries)}
+        rows = [row for key, row in fresh.items() if key not in self._known]
+        if not rows:
+            return
+        self._known.update(fresh)
+        before = len(self.recalls)
+        self.recalls.extend(observed_recalls(search, queries[rows], plan, wider(plan, n_lists)).tolist())
+        self._check.checked += len(rows)
+        # Not after every query: by chance, one of many comparisons would be wrong.
+        for count in STEPS:
+            if before < count <= len(self.recalls):
+                some = np.array(self.recalls[:count])
+                recall, error = float(some.mean()), float(some.std()) / count**0.5
+                if recall + SURE_LOW * error < self._expected - LOW:
+                    self.open = False
+                    self._check.warn(plan.k, float(np.mean(self.recalls)), self._expected)
+                elif recall - SURE_FINE * error > self._expected - FINE:
+                    self.open = False
 
 
 def wider(plan: SearchPlan, n_lists: int) -> SearchPlan:
@@ -128,11 +136,6 @@ def wider(plan: SearchPlan, n_lists: int) -> SearchPlan:
         probes=min(max(WIDER_PROBES * plan.probes, enough), n_lists),
         rerank=min(WIDER_RERANK * plan.rerank, plan.n_allowed),
     )
-
-
-def is_low(recalls: list[float], expected: float) -> bool:
-    """Return whether the mean of recalls is certainly lower than expected."""
-    return bool(np.mean(recalls) + SURE * np.std(recalls) / len(recalls) ** 0.5 < expected - TOLERANCE)
 
 
 def observed_recalls(

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.io.arrays import Float32Array, Ids
+from pcpq.search.recall_check import CheckedSample
 from pcpq.search.recall_curve import Choice, RecallCurve
 from pcpq.search.request import SearchRequest, Settings
 from pcpq.segment.segment import Allowed, Scores
@@ -24,7 +25,7 @@ class SearchPlan(NamedTuple):
     allowed: tuple[Allowed, ...]  # rows of every part
     n_allowed: int
     threads: int | None
-    expected: float | None = None  # recall of queries that are like the vectors; None: unknown or filtered
+    sample: CheckedSample | None = None  # queries whose recall is checked; None: unknown or filtered
     exact: bool = False  # all allowed rows are compared
 
 
