@@ -91,3 +91,11 @@ def test_codes_and_kept_vectors_begin_where_a_cache_line_does():
     segment = pcpq.build(rows, metric="dot")._state.snapshot.parts[0].segment
     assert segment.packed.blocks.ctypes.data % 64 == 0
     assert segment.kept.ctypes.data % 64 == 0
+
+
+@pytest.mark.parametrize("metric", ["dot", "euclidean"])
+def test_a_vector_far_longer_than_the_others_is_named_by_its_row(metric):
+    vectors = np.random.default_rng(0).normal(size=(3000, 16)).astype(np.float32)
+    vectors[777] *= np.float32(1e30)
+    with pytest.raises(ValueError, match=r"^vectors\[777, \d+\] is .*e\+.*: more than 1e\+15 times"):
+        pcpq.build(vectors, metric=metric)

@@ -215,3 +215,22 @@ def test_the_largest_id_that_was_ever_used_decides_the_length_of_masks(vectors):
     index.remove([9])
     assert state_of(index).next_id == 10
     assert found(index, vectors, filter=np.arange(10) > 2) == {5}
+
+
+def test_a_string_is_not_a_filter(vectors):
+    index = pcpq.build(vectors, names_of(range(N)), metric="dot")
+    for option in ("filter", "exclude"):
+        with pytest.raises(ValueError, match=r"is 'year > 2000'; expected ids.*where= takes conditions"):
+            index.search(vectors[0], **{option: "year > 2000"})
+
+
+def test_masks_are_refused_where_ids_are_strings(vectors):
+    index = pcpq.build(vectors, names_of(range(N)), metric="dot")
+    with pytest.raises(ValueError, match="a filter of bool is for integer ids; this index has strings"):
+        index.search(vectors[0], filter=np.ones(N, bool))
+
+
+def test_keys_of_a_dict_and_generators_are_filters(vectors):
+    index = pcpq.build(vectors, metric="dot")
+    for some in ({3: "a", 5: "b"}.keys(), (number for number in (3, 5)), iter([5, 3])):
+        assert sorted(index.search(vectors[0], 2, filter=some).ids) == [3, 5]

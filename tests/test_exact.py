@@ -7,7 +7,9 @@ from small_indexes import KEEPS, METRICS, string_ids
 from test_single_queries import N, changed_index
 
 import pcpq
+from pcpq.search import exact as exact_module
 from pcpq.search.exact import FEWEST_FOR_PRODUCTS, ROWS_TOGETHER
+from pcpq.util.threads import map_threads
 
 pytestmark = pytest.mark.kernels
 KEPT = [keep for keep in KEEPS if keep is not None]
@@ -170,3 +172,43 @@ def test_numpy_booleans_are_taken(vectors):
     index = pcpq.build(vectors, metric="dot")
     same(index.search(vectors[:2], exact=np.True_), index.search(vectors[:2], exact=True))
     same(index.search(vectors[:2], exact=np.False_), index.search(vectors[:2]))
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e-22, 1e-25, 1e-30])
+@pytest.mark.parametrize("metric", ["dot", "euclidean"])
+def test_vectors_too_small_for_the_squares_of_float32(metric, scale, generator, simd_level):
+    vectors = generator.normal(size=(3000, 8)).astype(np.float32)
+    near = np.tile(generator.normal(size=8) * scale, (1000, 1)).astype(np.float32)
+    for towards in (1, -1):  # neighbouring numbers: sums that float32 cannot tell apart
+        near = np.where(generator.random(near.shape) < 0.3, np.nextafter(near, np.float32(towards)), near)
+    vectors[1000:2000] = near
+    index = pcpq.build(vectors, metric=metric, keep="float32", n_lists=20)
+    queries = generator.normal(size=(20, 8)).astype(np.float32)
+    if metric == "euclidean":
+        queries *= np.float32(scale)
+    for query in queries:
+        options = {"filter": np.arange(1000, 2000)}
+        same(index.search(query, exact=True, **options), index.search(query, **ALL, **options))
+
+
+@pytest.mark.parametrize("exact", [0, None, "", "yes", 1])
+def test_values_that_are_not_bool_are_refused_also_after_a_search(vectors, exact):
+    index = pcpq.build(vectors, metric="dot")
+    index.search(vectors[:2])
+    with pytest.raises(ValueError, match="exact is"):
+        index.search(vectors[:2], exact=exact)
+
+
+def test_a_thread_looks_for_an_interruption_often(vectors, monkeypatch):
+    turns = []
+
+    def watched(function, items, threads):
+        turns.extend(items)
+        return map_threads(function, items, threads)
+
+    monkeypatch.setattr(exact_module, "map_threads", watched)
+    monkeypatch.setattr(exact_module, "WORK_PER_TURN", 1)
+    index = pcpq.build(vectors, metric="dot")
+    found = index.search(vectors[:200], exact=True, threads=2)
+    assert len(turns) == -(-N // ROWS_TOGETHER) > 2
+    same(found, index.search(vectors[:200], **ALL))

@@ -7,10 +7,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import hear_ctrl_c
 
 import pcpq
 from pcpq.datasets import load_words
@@ -87,14 +89,17 @@ def test_examples_of_the_page_run(command, block, files, tmp_path):
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            preexec_fn=hear_ctrl_c,
         )
         with running:
             expected = (0, "")
             if command in SERVING:
-                assert "http://127.0.0.1:" in running.stdout.readline(), line
+                address = running.stdout.readline().strip()
+                assert address.startswith("http://127.0.0.1:"), line
+                urllib.request.urlopen(address, timeout=60).close()
                 os.killpg(running.pid, signal.SIGINT)
                 expected = (130, "pcpq: stopped\n")
-            _, errors = running.communicate()
+            _, errors = running.communicate(timeout=300)
         assert (running.returncode, errors) == expected, line
 
 

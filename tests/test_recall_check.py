@@ -11,7 +11,14 @@ from test_tuning import between, crowds, shares
 import pcpq
 from pcpq.index import state_of
 from pcpq.search.execute import execute
-from pcpq.search.recall_check import EVERY, MOST_CHECKED, MOST_IN_ALL, MOST_SETTINGS, observed_recalls
+from pcpq.search.recall_check import (
+    EVERY,
+    MOST_CHECKED,
+    MOST_IN_ALL,
+    MOST_SETTINGS,
+    CheckedSample,
+    observed_recalls,
+)
 
 N = 10_000
 
@@ -172,6 +179,26 @@ def test_observed_recall_is_one_if_all_lists_are_probed(index, like):
     assert observed_recalls(search, like[:50], wide, wide).tolist() == [1.0] * 50
     narrow = observed_recalls(search, like[:50], plan._replace(probes=1), wide)
     assert 0 < narrow.mean() < 0.8
+
+
+def test_a_search_that_was_answered_does_not_fail_with_its_check(index, like, monkeypatch):
+    def damaged(self, search, n_lists, queries, plan):
+        raise pcpq.FormatError("a page that only the wider search reads")
+
+    monkeypatch.setattr(CheckedSample, "observe", damaged)
+    expected = index.search(like[:40], target_recall=0.9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = index.search(like[:40], target_recall=0.9)
+    np.testing.assert_array_equal(again.ids, expected.ids)
+
+
+def test_a_warning_as_an_error_is_raised_once(index, unlike):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(pcpq.RecallWarning):
+            index.search(unlike)
+        assert index.search(unlike).ids.shape == (len(unlike), 10)
 
 
 def test_an_index_sent_to_another_process_checks_anew(index, unlike):

@@ -112,6 +112,9 @@ inline void bound_rows(const Kept& kept, int64_t d, const int32_t* rows, int64_t
                        float* bounds) {
     // The sum of d rounded terms is off by at most (d + 8) 2^-24 times the sum of their sizes; here is twice that.
     const float error = static_cast<float>(d + 8) * 0x1p-23f;
+    // Float32 loses squares of numbers below 2^-62, and digits of products below 2^-124.
+    const float lost = static_cast<float>(d) * 0x1p-124f;
+    const float lost_length = __builtin_sqrtf(static_cast<float>(d)) * 0x1p-62f;
     // The last eight coordinates may overlap those before them; `rest` is 0 there and 1 elsewhere.
     float rest[kLanes];
     for (int lane = 0; lane < kLanes; lane++) rest[lane] = d - kLanes + lane < d / kLanes * kLanes ? 0.0f : 1.0f;
@@ -127,8 +130,9 @@ inline void bound_rows(const Kept& kept, int64_t d, const int32_t* rows, int64_t
         for (; i + kLanes <= d; i += kLanes) add(load(query + i), load(row + i));
         if (i < d) add(load(query + d - kLanes) * load(rest), load(row + d - kLanes) * load(rest));
         const float square = sum_of_lanes(squares);
-        bounds[r] =
-            euclidean ? error * square - square : sum_of_lanes(products) + error * length * __builtin_sqrtf(square);
+        bounds[r] = euclidean
+                        ? error * square - square + lost
+                        : sum_of_lanes(products) + error * length * (__builtin_sqrtf(square) + lost_length) + lost;
     }
 }
 

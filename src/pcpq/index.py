@@ -490,8 +490,8 @@ class Index:
             target_recall=target_recall,
             probes=probes,
             rerank=rerank,
-            filter=as_bitmap(filter, state.next_id),
-            exclude=as_bitmap(exclude, state.next_id),
+            filter=as_bitmap(filter, state.next_id, state.kind),
+            exclude=as_bitmap(exclude, state.next_id, state.kind),
             where=where,
             where_limits=where_limits,
             threads=threads,
@@ -540,8 +540,8 @@ class Index:
         request = SearchRequest(
             k=1,
             probes=probes,
-            filter=as_bitmap(filter, state.next_id),
-            exclude=as_bitmap(exclude, state.next_id),
+            filter=as_bitmap(filter, state.next_id, state.kind),
+            exclude=as_bitmap(exclude, state.next_id, state.kind),
             where=where,
             where_limits=where_limits,
             threads=threads,
@@ -614,7 +614,7 @@ class Index:
             if name not in SearchRequest._fields:
                 raise ValueError(f"explain has no option {name!r}")
         for name in ("filter", "exclude"):
-            options[name] = as_bitmap(options.get(name), self._fitted().next_id)
+            options[name] = as_bitmap(options.get(name), self._fitted().next_id, self._fitted().kind)
         request = SearchRequest(k=k, **options)
         return explain(self._measured(request).snapshot, query, request)
 

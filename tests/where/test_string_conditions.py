@@ -128,3 +128,18 @@ def test_searches_of_several_segments_with_and_without_a_column(table):
     for _ in range(3):  # columns are encoded when a second condition reads them
         assert index.ids(where=f"lang = 'en' AND year < {3000 + _}").tolist() == there
     assert index.ids(where="coded = 'en'").tolist() == [i for i in there if i < 3000]
+
+
+@pytest.mark.parametrize("condition", ["year", "5", "'en'", "Lang", "year + 1", "-year"])
+def test_a_value_is_not_a_condition(table, condition):
+    vectors = np.random.default_rng(1).normal(size=(N, 8)).astype(np.float32)
+    index = pcpq.build(vectors, metric="dot", attributes=table)
+    for use in (index.where, index.ids, lambda where: index.remove(where=where)):
+        with pytest.raises(ValueError, match="not true or false: compare it with a value"):
+            use(condition)
+    assert len(index) == N
+
+
+@pytest.mark.parametrize(("condition", "count"), [("NULL", 0), ("true", N), ("year > 0 OR NULL", N)])
+def test_constants_that_are_true_false_or_null_are_conditions(table, condition, count):
+    assert len(held(table, condition)) == count

@@ -21,6 +21,7 @@ from pcpq.search.recall_curve import USUAL_TARGET
 from pcpq.util.progress import progress_bar
 
 WORDS = ("king", "paris", "guitar", "python", "tuesday")
+OTHER_WORDS = ("coffee", "river", "planet", "violin")
 K = 10
 NEIGHBOURS = 6
 N_QUERIES = 500
@@ -90,7 +91,7 @@ def show(chosen: list[str], as_json: bool) -> None:
     found = {"words": len(words), "seconds": seconds, "neighbours": neighbours, "measured": rows}
     print_result(as_json, found, lambda: show_measured(rows))
     if not as_json:
-        show_next()
+        show_next(chosen)
 
 
 def measure(vectors: Float32Array, index: Index) -> list[dict[str, Any]]:
@@ -157,12 +158,13 @@ def show_measured(rows: list[dict[str, Any]]) -> None:
     )
 
 
-def show_next() -> None:
-    """Print what to type next."""
+def show_next(chosen: list[str]) -> None:
+    """Print what to type next; words that were not among those chosen."""
     python, script = Path(sys.executable), Path(sys.executable).with_name("pcpq")
     pcpq = typed(script) if script.exists() else f"{typed(python)} -m pcpq.cli"
+    others = [word for word in OTHER_WORDS if word not in chosen][:2]
     print(
-        f"\nNext, neighbours of other words:\n\n  {pcpq} demo coffee river\n\n"
+        f"\nNext, neighbours of other words:\n\n  {pcpq} demo {' '.join(others)}\n\n"
         f"An index in a directory, by Python ({typed(python)}):\n\n" + "\n".join(f"  {line}" for line in PYTHON)
     )
     print(

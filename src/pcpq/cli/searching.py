@@ -96,7 +96,9 @@ def search(options: argparse.Namespace) -> None:
     """Open an index, search it and write the results."""
     from pcpq.io.formats import write_results
 
-    if (options.file is None) == (options.ids is None):
+    if options.file is None and options.ids is None:
+        raise ValueError("there is nothing to search by: give FILE or --word")
+    if options.file is not None and options.ids is not None:
         raise ValueError("give FILE or --word, not both")
     if options.select is not None and options.ray is not None:
         raise ValueError("--select is for an index that is opened here, not for --ray")

@@ -66,7 +66,7 @@ function showControls() {
     byId("row-of").textContent = `0 to ${count(index.queries.rows - 1)} of ${index.queries.name}`;
   }
   if (index.attributes.length) {
-    byId("where-field").hidden = byId("where-names").hidden = false;
+    byId("where-field").hidden = false;
     const some = index.attributes.slice(0, 20).join(", ");
     byId("where-names").textContent = `Attributes: ${some}${index.attributes.length > 20 ? ", …" : ""}.`;
   }
@@ -221,6 +221,7 @@ function showProblem(message) {
   map.setFound(null);
   for (const id of ["expected", "time", "scanned", "probed", "reranked"]) byId(id).textContent = "–";
   for (const id of ["stages", "curve"]) byId(id).replaceChildren();
+  byId("curve-figure").hidden = true;
 }
 
 // Recall

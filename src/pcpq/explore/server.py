@@ -40,7 +40,7 @@ class Server:
                 server_header=False,
                 access_log=False,  # it would show the token
                 log_config=None,
-                log_level="error",
+                log_level="critical",  # answers log errors themselves; Ctrl-C during a request is none
                 limit_concurrency=100,
                 timeout_graceful_shutdown=GRACE,
             )

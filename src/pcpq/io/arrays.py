@@ -84,6 +84,14 @@ def _raise_for_bad_row(rows: FloatArray, limit: float, unit: float, name: str, n
     raise ValueError(f"{where}; every value must be finite")
 
 
+def refuse_long_rows(rows: FloatArray, name: str, numbers: NDArray[Any]) -> None:
+    """Raise a ValueError if a row is so much longer than most others that float32 cannot hold both."""
+    largest = np.abs(rows.astype(np.float64)).max(axis=1)
+    usual = float(np.median(largest[largest > 0])) if largest.any() else 0.0
+    if usual and largest.max() > LARGEST * usual:
+        _raise_for_bad_row(rows, LARGEST * usual, usual, name, numbers)
+
+
 def typical_unit(rows: FloatArray, name: str, numbers: NDArray[Any] | None = None) -> float:
     """Return the root mean square length of rows, rounded down to a power of two; 1 if all rows are zero.
 

@@ -7,14 +7,16 @@ results depend neither on the batch nor on the BLAS. For few queries, all rows a
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.io.arrays import Float32Array, Ids
-from pcpq.search.top_k import best_of
+from pcpq.search.top_k import best_of, nothing
 from pcpq.segment.segment import Allowed, Scores, Segment
 from pcpq.util.batches import slices
-from pcpq.util.threads import available_threads, map_threads, one_blas_thread
+from pcpq.util.threads import available_threads, map_threads
 
 # With fewer queries, a product takes longer than scoring all rows, which integers make fast.
 FEWEST_FOR_PRODUCTS = {"int8": 24, "int16": 24, "float16": 8, "float32": 12}
@@ -24,6 +26,8 @@ ROWS_TOGETHER, QUERIES_TOGETHER = 1024, 256
 ROWS_PER_CALL = 1 << 16
 # Multiplications that make a second thread worth while.
 LEAST_THREADED = 20e6
+# Multiplications that a thread does before it looks for more work, or for Ctrl-C.
+WORK_PER_TURN = 1e9
 
 
 def search_exactly(
@@ -31,11 +35,20 @@ def search_exactly(
 ) -> tuple[Scores, Ids]:
     """Return (n, k) scores, larger is better, and ids of the best of all allowed rows, of which there are k."""
     rows = allowed_rows(segment, allowed)
-    work = len(rows) * len(queries) * segment.trained.dimensions
-    count = 1 if threads is None and len(queries) == 1 else available_threads(threads)
-    parts = slices(len(rows), -(-len(rows) // (count if work >= LEAST_THREADED else 1)))
-    found = map_threads(lambda part: best_rows(segment, queries, rows[part], k), parts, threads)
-    return best_of(found, len(queries), k)
+    work_per_row = len(queries) * segment.trained.dimensions
+    alone = (threads is None and len(queries) == 1) or len(rows) * work_per_row < LEAST_THREADED
+    count = 1 if alone else available_threads(threads)
+    scans: dict[int, ExactScan] = {}  # by thread
+
+    def scan(part: slice) -> None:
+        thread = threading.get_ident()
+        if thread not in scans:
+            scans[thread] = ExactScan(segment, queries, k)
+        scans[thread].add(rows[part])
+
+    step = min(max(int(WORK_PER_TURN / work_per_row), ROWS_TOGETHER), -(-len(rows) // count))
+    map_threads(scan, slices(len(rows), step), count)
+    return best_of([(one.scores, one.ids) for one in scans.values()], len(queries), k)
 
 
 def allowed_rows(segment: Segment, allowed: Allowed) -> NDArray[np.int32]:
@@ -45,36 +58,59 @@ def allowed_rows(segment: Segment, allowed: Allowed) -> NDArray[np.int32]:
     return segment.blocks.chosen_rows(allowed.mask).astype(np.int32)
 
 
-@one_blas_thread
-def best_rows(segment: Segment, queries: Float32Array, rows: NDArray[np.int32], k: int) -> tuple[Scores, Ids]:
-    """Return (n, k) scores and ids of the best of some rows; -inf and -1 if there are fewer than k."""
-    n, searcher = len(queries), segment.searcher
-    scores, ids = np.full((n, k), -np.inf), np.full((n, k), -1, np.int64)
-    if n < FEWEST_FOR_PRODUCTS[str(segment.trained.keep)]:
-        for part in slices(len(rows), ROWS_PER_CALL):
-            searcher.search_exactly(
-                queries=queries, rows=rows[part], estimates=None, longest=0.0, out_ids=ids, out_scores=scores
-            )
-        return scores, ids
-    columns = searcher.estimate_columns
-    readable = np.empty((n, columns), np.float32)
-    searcher.read_queries(queries=queries, out_queries=readable)
-    together = max(ROWS_TOGETHER, k)
-    read = np.empty((together, columns), np.float32)
-    products = np.empty(min(n, QUERIES_TOGETHER) * together, np.float32)
-    for part in slices(len(rows), together):
-        some = rows[part]
-        longest = searcher.read_rows(rows=some, out_rows=read[: len(some)])
-        for batch in slices(n, QUERIES_TOGETHER):
-            asked = readable[batch]
-            estimates = products[: len(asked) * len(some)].reshape(len(asked), len(some))
-            np.matmul(asked, read[: len(some)].T, out=estimates)
-            searcher.search_exactly(
-                queries=queries[batch],
-                rows=some,
+class ExactScan:
+    """The best rows of one thread so far.
+
+    Parameters
+    ----------
+    segment : the segment that is searched
+    queries : (n, d) queries in working units
+    k : number of results
+    """
+
+    def __init__(self, segment: Segment, queries: Float32Array, k: int) -> None:
+        n, self._searcher, self._queries = len(queries), segment.searcher, queries
+        self.scores, self.ids = nothing(n, k)
+        self._products = n >= FEWEST_FOR_PRODUCTS[str(segment.trained.keep)]
+        if self._products:
+            columns = self._searcher.estimate_columns
+            self._readable = np.empty((n, columns), np.float32)
+            self._searcher.read_queries(queries=queries, out_queries=self._readable)
+            # Fewer rows than results would be merged with all of them each time.
+            self._rows_together = max(ROWS_TOGETHER, k)
+            self._together = max(1, QUERIES_TOGETHER * ROWS_TOGETHER // self._rows_together)
+            self._read = np.empty((self._rows_together, columns), np.float32)
+            self._estimates = np.empty(min(n, self._together) * self._rows_together, np.float32)
+
+    def add(self, rows: NDArray[np.int32]) -> None:
+        """Compare more rows."""
+        if self._products:
+            for part in slices(len(rows), self._rows_together):
+                self._add_by_products(rows[part])
+        else:
+            for part in slices(len(rows), ROWS_PER_CALL):
+                self._searcher.search_exactly(
+                    queries=self._queries,
+                    rows=rows[part],
+                    estimates=None,
+                    longest=0.0,
+                    out_ids=self.ids,
+                    out_scores=self.scores,
+                )
+
+    def _add_by_products(self, rows: NDArray[np.int32]) -> None:
+        """Compare as many rows as are read at once."""
+        read = self._read[: len(rows)]
+        longest = self._searcher.read_rows(rows=rows, out_rows=read)
+        for batch in slices(len(self._queries), self._together):
+            some = self._readable[batch]
+            estimates = self._estimates[: len(some) * len(rows)].reshape(len(some), len(rows))
+            np.matmul(some, read.T, out=estimates)
+            self._searcher.search_exactly(
+                queries=self._queries[batch],
+                rows=rows,
                 estimates=estimates,
                 longest=longest,
-                out_ids=ids[batch],
-                out_scores=scores[batch],
+                out_ids=self.ids[batch],
+                out_scores=self.scores[batch],
             )
-    return scores, ids

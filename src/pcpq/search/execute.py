@@ -43,7 +43,12 @@ def check_recall(searched: Searchable, queries: NDArray[Any], plan: SearchPlan) 
     if some:
         rows = prepare_queries(searched.trained, np.atleast_2d(queries)[some]).rows
         n_lists = len(searched.trained.partition)
-        sample.observe(lambda queries, plan: execute(searched, queries, plan)[0], n_lists, rows, plan)
+        try:
+            sample.observe(lambda queries, plan: execute(searched, queries, plan)[0], n_lists, rows, plan)
+        except Warning:  # the user wants warnings as errors
+            raise
+        except Exception:  # the search itself was answered; the wider one read more, such as a damaged page
+            sample.open = False
 
 
 def query_array(queries: Any) -> NDArray[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
@@ -74,7 +74,7 @@ class Bitmap:
         mask = as_mask(ids)
         if mask is not None:
             ids = np.flatnonzero(mask)
-        elif isinstance(ids, (set, frozenset)):
+        elif isinstance(ids, (Set, Iterator)):
             ids = list(ids)
         strings = kind_of(ids) == "str"
         # Of one dtype: an empty list has another.
@@ -182,14 +182,21 @@ def mask_of(bitmap: Bitmap, part: FilteredPart) -> Mask:
     return part.every_row & ~masks[part.segment] if bitmap.complement else masks[part.segment]
 
 
-def as_bitmap(ids: Any, next_id: int | None = None) -> Bitmap | None:
+def as_bitmap(ids: Any, next_id: int | None = None, kind: str | None = None) -> Bitmap | None:
     """Return the ids of a filter as a Bitmap; None for no filter.
 
-    `next_id` is the largest id that was ever used in the index, plus 1. A mask of another length is refused.
+    `next_id` is the largest id that was ever used in the index, plus 1. A mask of another length is refused,
+    and any mask if the ids are of the kind "str".
     """
     if ids is None or isinstance(ids, Bitmap):
         return ids
+    if isinstance(ids, (str, bytes)):
+        raise ValueError(
+            f"a filter is {ids!r}; expected ids, such as [{ids!r}]; where= takes conditions on attributes"
+        )
     mask = as_mask(ids) if next_id is not None else None
+    if mask is not None and kind == "str":
+        raise ValueError("a filter of bool is for integer ids; this index has strings: give ids, or use where=")
     if mask is not None and len(mask) != next_id:
         raise ValueError(
             f"a filter of bool has {len(mask)} values; expected {next_id}, one for every id from 0 on"

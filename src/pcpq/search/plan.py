@@ -25,7 +25,7 @@ class ChosenSettings(NamedTuple):
 
 def plan_search(searched: Searchable, request: SearchRequest) -> SearchPlan:
     """Return the plan of a request; one without filters is made once for all searches of a snapshot."""
-    if request.filtered or request.exact:
+    if request.filtered or request.exact is not False:
         return make_plan(searched, request)
     plan = known_plan(searched, *request.settings)
     if plan is None:

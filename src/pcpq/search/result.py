@@ -13,6 +13,7 @@ from pcpq.util.notebook import table
 # Hits per query and queries that `repr` and notebooks show.
 HITS_IN_LINE = 3
 HITS_SHOWN, QUERIES_SHOWN = 10, 5
+LONGEST_VALUE = 100
 
 if TYPE_CHECKING:
     import pyarrow
@@ -94,12 +95,17 @@ class Result(ScoresAndIds):
         scores, ids = np.atleast_2d(self.scores), np.atleast_2d(self.ids)
         name = "squared distance" if self.metric == "euclidean" else "score"
         single, rows = np.ndim(self.ids) == 1, []
+        names = [] if self.attributes is None else self.attributes.column_names
+        columns = [] if self.attributes is None else self.attributes.columns
         for number, found in enumerate(zip(scores[:QUERIES_SHOWN], ids[:QUERIES_SHOWN], strict=True)):
             for rank, (some_id, score) in enumerate(hits_of(*found)[:HITS_SHOWN], 1):
+                place = number * ids.shape[1] + rank - 1
+                values = [str(column[place].as_py())[:LONGEST_VALUE] for column in columns]
                 rows.append(
-                    ["" if rank > 1 else str(number)] * (not single) + [str(rank), str(some_id), f"{score:.4g}"]
+                    ["" if rank > 1 else str(number)] * (not single)
+                    + [str(rank), str(some_id), f"{score:.4g}", *values]
                 )
-        head = ["query"] * (not single) + ["rank", "id", name]
+        head = ["query"] * (not single) + ["rank", "id", name, *names]
         shown = f"{len(ids):,} {'query' if len(ids) == 1 else 'queries'}, k={ids.shape[1]:,}"
         if len(ids) > QUERIES_SHOWN or ids.shape[1] > HITS_SHOWN:
             shown += f"; at most {HITS_SHOWN} hits of the first {min(len(ids), QUERIES_SHOWN)} are shown"

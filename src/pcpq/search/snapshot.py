@@ -281,7 +281,9 @@ class Snapshot:
 def joined_attributes(tables: Sequence[tuple[Any, int]]) -> Any:
     """Return the tables of all parts as one; raise a ValueError if no part has a table."""
     if all(table is None for table, _ in tables):
-        raise ValueError("the index has no attributes: use add(..., attributes=table)")
+        raise ValueError(
+            "the index has no attributes: use add(..., attributes=table) or pcpq build --attributes"
+        )
     try:
         return same_rows(tables)
     except ValueError as error:  # tables are checked when they are added, so this one came from a file

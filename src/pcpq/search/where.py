@@ -40,6 +40,8 @@ MOST_DEPTH = 1000
 # Bytes per batch. DuckDB's memory limit does not count strings of a vector being computed, which has 2,048 rows
 # or one batch if that is shorter.
 BATCH_BYTES = 1 << 20
+# Types of expressions that are true, false or NULL.
+CONDITION_TYPES = ("BOOLEAN", '"NULL"')
 # Connections that wait for the next condition: to open a database takes longer than most conditions.
 MOST_IDLE = 4
 # Seconds between checks whether a condition is done or must stop, and to wait for an interrupted one.
@@ -315,6 +317,10 @@ def bind(duckdb: Any, connection: Any, where: str, schema: pyarrow.Schema) -> tu
         return columns_of(connection, where, schema.names), expression
 
 
+class NotACondition(ValueError):
+    """The type of a condition is not BOOLEAN."""
+
+
 @contextmanager
 def refusing(duckdb: Any, where: str, schema: pyarrow.Schema) -> Iterator[None]:
     """Raise a ValueError with the text of DuckDB's error, which has read no rows."""
@@ -335,21 +341,26 @@ def evaluate(
     The text of an error is passed on only if the condition fails without rows too: it quotes values of rows.
     """
     try:
-        return held(duckdb, connection, expression, table)
-    except duckdb.OutOfMemoryException:
+        return held(duckdb, connection, expression, where, table)
+    except (duckdb.OutOfMemoryException, NotACondition):
         raise
     except Exception as error:
         problem = type(error).__name__
     with refusing(duckdb, where, table.schema):
-        held(duckdb, connection, expression, table.schema.empty_table())
+        held(duckdb, connection, expression, where, table.schema.empty_table())
     raise refusal(where, f"the condition failed on a row ({problem})")
 
 
-def held(duckdb: Any, connection: Any, expression: Any, table: pyarrow.Table) -> NDArray[np.bool_]:
-    """Return whether the expression is true for each row of a table; it is not for NULL."""
-    holds = expression.cast(duckdb.sqltype("BOOLEAN")).alias("holds")
-    found = connection.from_arrow(in_batches(table)).project(holds).fetchnumpy()["holds"]
-    return np.ma.filled(found, False)
+def held(duckdb: Any, connection: Any, expression: Any, where: str, table: pyarrow.Table) -> NDArray[np.bool_]:
+    """Return whether the expression is true for each row of a table; it is not for NULL.
+
+    Numbers and strings are refused: as in SQL, a number would hold wherever it is not 0.
+    """
+    found = connection.from_arrow(in_batches(table)).project(expression.alias("holds"))
+    kind = str(found.types[0])
+    if kind not in CONDITION_TYPES:
+        raise NotACondition(refusal(where, f"it is a {kind}, not true or false: compare it with a value"))
+    return np.ma.filled(found.fetchnumpy()["holds"], False).astype(bool)
 
 
 def in_batches(table: pyarrow.Table) -> pyarrow.Table:

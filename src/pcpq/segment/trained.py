@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq import _core
-from pcpq.io.arrays import Float32Array, FloatArray, typical_unit, unit_rows, working_rows
+from pcpq.io.arrays import (
+    Float32Array,
+    FloatArray,
+    refuse_long_rows,
+    typical_unit,
+    unit_rows,
+    working_rows,
+)
 from pcpq.io.streams import Sample
 from pcpq.ivf.coarse_ranking import Coarse
 from pcpq.ivf.partition import Partition, fit_partition
@@ -87,7 +94,12 @@ class Trained:
         residuals = rows - partition.centroids[lists]
         matrix = fit_rotation(rotation, residuals, quantizer, generator)
         rotated, directions = rotate(residuals, matrix), rotate(rows, matrix)
-        books = Codebooks.fit(codebooks, quantizer, rotated, directions, lists, len(partition), threads)
+        try:
+            books = Codebooks.fit(codebooks, quantizer, rotated, directions, lists, len(partition), threads)
+        except ValueError:
+            # Lengths that differ too much are noticed in residuals; name the vector that causes it.
+            refuse_long_rows(sample.read(chosen), "vectors", sample.numbers_of(chosen))
+            raise
         residual = float(np.einsum("ij,ij->", residuals, residuals, dtype=np.float64)) / len(rows)
         trained = cls(
             metric=metric,
