@@ -27,7 +27,7 @@ from pcpq.experiments.environment import environment
 RESULTS = Path(__file__).parent / "results"
 SETS = ("glove", "minilm")
 KEEPS = ("float32", "int16", "float16", "int8")
-BATCHES = (1, 4, 16, 100, 1000)
+BATCHES = (1, 4, 16, 100)
 ROUNDS, K = 7, 10
 
 

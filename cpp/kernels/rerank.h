@@ -1,6 +1,7 @@
 // Scores of candidates by the kept vectors. Every SIMD level adds lane by lane in one order, so all give the same bits.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/half.h"
@@ -106,42 +107,82 @@ inline void rerank(const Kept& kept, int64_t d, const int32_t* rows, int64_t n, 
     }
 }
 
-// One row after the other, without prefetching: rows that are read in order arrive fastest.
+// What bounds of scores need of a query.
+struct BoundQuery {
+    const float* values;
+    const float* rest;  // for the last eight coordinates: 0 where they overlap those before them, otherwise 1
+    float length, error, lost, lost_length;
+};
+
+// Several rows at once: one alone would wait for each of its sums. `next` are the rows that come next, if these follow
+// each other: the processor does not foresee where they begin.
+template <bool euclidean, int count>
+inline void bound_together(const float* const* rows, const float* next, int64_t d, const BoundQuery& query,
+                           float* bounds) {
+    Floats products[count], squares[count];
+    for (int r = 0; r < count; r++) products[r] = squares[r] = broadcast(0.0f);
+    const auto add = [&](int r, Floats q, Floats x) {
+        if (!euclidean) products[r] = products[r] + q * x;
+        const Floats size = euclidean ? q - x : x;
+        squares[r] = squares[r] + size * size;
+    };
+    int64_t i = 0;
+    for (; i + kLanes <= d; i += kLanes) {
+        const Floats q = load(query.values + i);
+#pragma GCC unroll 4
+        for (int r = 0; r < count; r++) {
+            __builtin_prefetch(next + count * i + r * kLanes);
+            add(r, q, load(rows[r] + i));
+        }
+    }
+    if (i < d) {
+        const Floats rest = load(query.rest), q = load(query.values + d - kLanes) * rest;
+        for (int r = 0; r < count; r++) add(r, q, load(rows[r] + d - kLanes) * rest);
+    }
+    for (int r = 0; r < count; r++) {
+        const float square = sum_of_lanes(squares[r]);
+        const float length = __builtin_sqrtf(square) + query.lost_length;
+        bounds[r] = euclidean ? query.error * square - square + query.lost
+                              : sum_of_lanes(products[r]) + query.error * query.length * length + query.lost;
+    }
+}
+
 template <bool euclidean>
-inline void bound_rows(const Kept& kept, int64_t d, const int32_t* rows, int64_t n, const float* query, float length,
+inline void bound_rows(const Kept& kept, int64_t d, const int32_t* rows, int64_t n, const BoundQuery& query,
                        float* bounds) {
-    // The sum of d rounded terms is off by at most (d + 8) 2^-24 times the sum of their sizes; here is twice that.
-    const float error = static_cast<float>(d + 8) * 0x1p-23f;
-    // Float32 loses squares of numbers below 2^-62, and digits of products below 2^-124.
-    const float lost = static_cast<float>(d) * 0x1p-124f;
-    const float lost_length = __builtin_sqrtf(static_cast<float>(d)) * 0x1p-62f;
-    // The last eight coordinates may overlap those before them; `rest` is 0 there and 1 elsewhere.
-    float rest[kLanes];
-    for (int lane = 0; lane < kLanes; lane++) rest[lane] = d - kLanes + lane < d / kLanes * kLanes ? 0.0f : 1.0f;
-    for (int64_t r = 0; r < n; r++) {
-        const float* row = static_cast<const float*>(kept.rows) + rows[r] * d;
-        Floats products = broadcast(0.0f), squares = broadcast(0.0f);
-        const auto add = [&](Floats q, Floats x) {
-            if (!euclidean) products = products + q * x;
-            const Floats size = euclidean ? q - x : x;
-            squares = squares + size * size;
-        };
-        int64_t i = 0;
-        for (; i + kLanes <= d; i += kLanes) add(load(query + i), load(row + i));
-        if (i < d) add(load(query + d - kLanes) * load(rest), load(row + d - kLanes) * load(rest));
-        const float square = sum_of_lanes(squares);
-        bounds[r] = euclidean
-                        ? error * square - square + lost
-                        : sum_of_lanes(products) + error * length * (__builtin_sqrtf(square) + lost_length) + lost;
+    constexpr int kTogether = 4;
+    const float* values = static_cast<const float*>(kept.rows);
+    const float* some[kTogether];
+    int64_t r = 0;
+    for (; r + kTogether <= n; r += kTogether) {
+        for (int t = 0; t < kTogether; t++) some[t] = values + rows[r + t] * d;
+        const float* next = values + rows[std::min(r + kTogether, n - 1)] * d;
+        bound_together<euclidean, kTogether>(some, next, d, query, bounds + r);
+    }
+    for (; r < n; r++) {
+        some[0] = values + rows[r] * d;
+        bound_together<euclidean, 1>(some, some[0], d, query, bounds + r);
     }
 }
 
 inline void bound_scores(const Kept& kept, int64_t d, const int32_t* rows, int64_t n, const float* query, float length,
                          float* bounds) {
+    float rest[kLanes];
+    for (int lane = 0; lane < kLanes; lane++) rest[lane] = d - kLanes + lane < d / kLanes * kLanes ? 0.0f : 1.0f;
+    const float many = static_cast<float>(d);
+    const BoundQuery forms{.values = query,
+                           .rest = rest,
+                           .length = length,
+                           // The sum of d rounded terms is off by at most (d + 8) 2^-24 times the sum of their sizes;
+                           // here is twice that.
+                           .error = (many + 8.0f) * 0x1p-23f,
+                           // Float32 loses digits of products below 2^-124, and squares of numbers below 2^-62.
+                           .lost = many * 0x1p-124f,
+                           .lost_length = __builtin_sqrtf(many) * 0x1p-62f};
     if (kept.euclidean)
-        bound_rows<true>(kept, d, rows, n, query, length, bounds);
+        bound_rows<true>(kept, d, rows, n, forms, bounds);
     else
-        bound_rows<false>(kept, d, rows, n, query, length, bounds);
+        bound_rows<false>(kept, d, rows, n, forms, bounds);
 }
 
 // One row as float32, less the mean; returns its squared length.

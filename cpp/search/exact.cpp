@@ -17,11 +17,12 @@
 namespace pcpq {
 namespace {
 
-constexpr int64_t kRowsTogether = 64;       // scored for one query after the other, while they are in the cache
-constexpr int64_t kLeastBounded = 8;        // dimensions of rows whose scores are bounded first
-constexpr double kFloatRounding = 0x1p-24;  // relative error of a rounded float32
-constexpr double kLostLength = 0x1p-62;     // the square of a smaller number may be 0
-constexpr double kLostTerm = 0x1p-124;      // a smaller product may be 0 or rounded
+constexpr int64_t kRowsTogether = 256;       // most rows that are scored for one query after the other ...
+constexpr int64_t kBytesTogether = 1 << 16;  // ... while they are in the cache
+constexpr int64_t kLeastBounded = 8;         // dimensions of rows whose scores are bounded first
+constexpr double kFloatRounding = 0x1p-24;   // relative error of a rounded float32
+constexpr double kLostLength = 0x1p-62;      // the square of a smaller number may be 0
+constexpr double kLostTerm = 0x1p-124;       // a smaller product may be 0 or rounded
 constexpr double kLeast = -std::numeric_limits<double>::infinity();
 
 using Result = ResultRanking::Result;
@@ -133,8 +134,10 @@ void score_all(const ExactJob& job) {
     }
     check_rows(job.rows);
     RowScorer scorer;
-    for (int64_t start = 0; start < job.rows.count; start += kRowsTogether) {
-        const int64_t n = std::min(kRowsTogether, job.rows.count - start);
+    const int64_t fitting = kBytesTogether / (d * bytes_of(job.rows.kept.keep)) / 4 * 4;
+    const int64_t together = job.n_queries == 1 ? kRowsTogether : std::clamp<int64_t>(fitting, 16, kRowsTogether);
+    for (int64_t start = 0; start < job.rows.count; start += together) {
+        const int64_t n = std::min(together, job.rows.count - start);
         for (int64_t q = 0; q < job.n_queries; q++)
             scorer.add(job, q, job.rows.rows + start, n, forms[q].get(), lengths[q], best[q]);
     }

@@ -23,7 +23,7 @@ FEWEST_FOR_PRODUCTS = {"int8": 24, "int16": 24, "float16": 8, "float32": 12}
 # Rows and queries of one product: its result stays in the cache.
 ROWS_TOGETHER, QUERIES_TOGETHER = 1024, 256
 # Rows per call without products: Ctrl-C is noticed between calls.
-ROWS_PER_CALL = 1 << 16
+ROWS_PER_CALL = 1 << 18
 # Multiplications that make a second thread worth while.
 LEAST_THREADED = 20e6
 # Multiplications that a thread does before it looks for more work, or for Ctrl-C.
@@ -38,6 +38,10 @@ def search_exactly(
     work_per_row = len(queries) * segment.trained.dimensions
     alone = (threads is None and len(queries) == 1) or len(rows) * work_per_row < LEAST_THREADED
     count = 1 if alone else available_threads(threads)
+    if count == 1 and len(queries) < FEWEST_FOR_PRODUCTS[str(segment.trained.keep)]:
+        only = ExactScan(segment, queries, k)
+        only.add(rows)
+        return only.scores, only.ids
     scans: dict[int, ExactScan] = {}  # by thread
 
     def scan(part: slice) -> None:
