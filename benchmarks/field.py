@@ -184,6 +184,7 @@ def measure_conditions(base: np.ndarray, queries: np.ndarray) -> dict[str, Any]:
         "title": [f"title {number}" for number in range(len(base))],
     }
     index = pcpq.build(base, metric="cosine", attributes=pa.table(columns))
+    index.search(queries)  # recall is checked by the first queries, once
     bitmap = pcpq.Bitmap(np.flatnonzero(columns["year"] > 2020))
     counter = iter(range(10**9))
     kinds: dict[str, Callable[[], dict[str, Any]]] = {
@@ -193,6 +194,8 @@ def measure_conditions(base: np.ndarray, queries: np.ndarray) -> dict[str, Any]:
         "new, numbers": lambda: {"where": f"year > 2020 AND price < {50 + next(counter) * 1e-6:.6f}"},
         "new, few strings": lambda: {"where": f"lang = 'en' AND year > {1500 + next(counter)}"},
         "new, many strings": lambda: {"where": f"title = 'title {next(counter)}'"},
+        "new, IN": lambda: {"where": f"lang IN ('en', 'de') AND year > {1500 + next(counter)}"},
+        "new, LIKE": lambda: {"where": f"title LIKE 'title {next(counter)}%'"},
     }
     times: dict[str, list[float]] = {name: [] for name in kinds}
     for number in range(ROUNDS["where"] + 1):

@@ -113,7 +113,7 @@ struct SearchKernels {
     // Scores of kept rows, larger is better.
     void (*rerank)(const Kept& kept, int64_t dimensions, const int32_t* rows, int64_t n, const RerankQuery& query,
                    double* scores);
-    // Numbers that scores of rows kept as float32 do not exceed, in float32, which takes half the time of scores.
+    // Numbers that scores of rows kept as float32 or float16 do not exceed, in float32, which takes less time.
     void (*bound_scores)(const Kept& kept, int64_t dimensions, const int32_t* rows, int64_t n, const float* query,
                          float length, float* bounds);
     // Kept rows as float32, `stride` apart, less `mean`; returns their largest squared length. Where there is a mean,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/half.h"
 #include "kernels/index_arrays.h"
@@ -116,8 +117,8 @@ struct BoundQuery {
 
 // Several rows at once: one alone would wait for each of its sums. `next` are the rows that come next, if these follow
 // each other: the processor does not foresee where they begin.
-template <bool euclidean, int count>
-inline void bound_together(const float* const* rows, const float* next, int64_t d, const BoundQuery& query,
+template <bool euclidean, int count, class Value>
+inline void bound_together(const Value* const* rows, const Value* next, int64_t d, const BoundQuery& query,
                            float* bounds) {
     Floats products[count], squares[count];
     for (int r = 0; r < count; r++) products[r] = squares[r] = broadcast(0.0f);
@@ -147,16 +148,15 @@ inline void bound_together(const float* const* rows, const float* next, int64_t 
     }
 }
 
-template <bool euclidean>
-inline void bound_rows(const Kept& kept, int64_t d, const int32_t* rows, int64_t n, const BoundQuery& query,
+template <bool euclidean, class Value>
+inline void bound_rows(const Value* values, int64_t d, const int32_t* rows, int64_t n, const BoundQuery& query,
                        float* bounds) {
     constexpr int kTogether = 4;
-    const float* values = static_cast<const float*>(kept.rows);
-    const float* some[kTogether];
+    const Value* some[kTogether];
     int64_t r = 0;
     for (; r + kTogether <= n; r += kTogether) {
         for (int t = 0; t < kTogether; t++) some[t] = values + rows[r + t] * d;
-        const float* next = values + rows[std::min(r + kTogether, n - 1)] * d;
+        const Value* next = values + rows[std::min(r + kTogether, n - 1)] * d;
         bound_together<euclidean, kTogether>(some, next, d, query, bounds + r);
     }
     for (; r < n; r++) {
@@ -179,45 +179,62 @@ inline void bound_scores(const Kept& kept, int64_t d, const int32_t* rows, int64
                            // Float32 loses digits of products below 2^-124, and squares of numbers below 2^-62.
                            .lost = many * 0x1p-124f,
                            .lost_length = __builtin_sqrtf(many) * 0x1p-62f};
-    if (kept.euclidean)
-        bound_rows<true>(kept, d, rows, n, forms, bounds);
+    const auto bound = [&](const auto* values) {
+        if (kept.euclidean)
+            bound_rows<true>(values, d, rows, n, forms, bounds);
+        else
+            bound_rows<false>(values, d, rows, n, forms, bounds);
+    };
+    if (kept.keep == Keep::float16)
+        bound(static_cast<const uint16_t*>(kept.rows));
     else
-        bound_rows<false>(kept, d, rows, n, forms, bounds);
+        bound(static_cast<const float*>(kept.rows));
+}
+
+template <class Value>
+inline float read_number(Value x) {
+    if constexpr (std::is_same_v<Value, uint16_t>)
+        return half_to_float(x);
+    else
+        return static_cast<float>(x);
 }
 
 // One row as float32, less the mean; returns its squared length.
-template <class Value, class Read>
-inline float read_row(const Value* values, const float* mean, int64_t d, float* out, Read read) {
-    float lanes[kLanes] = {};
-    const auto one = [&](int64_t i, int lane) {
-        const float x = mean ? read(values[i]) - mean[i] : read(values[i]);
-        out[i] = x;
-        lanes[lane] += x * x;
-    };
+template <class Value>
+inline float read_row(const Value* values, float unit, const float* mean, int64_t d, float* out) {
+    Floats squares = broadcast(0.0f);
     int64_t i = 0;
-    for (; i + kLanes <= d; i += kLanes)
-        for (int lane = 0; lane < kLanes; lane++) one(i + lane, lane);
-    for (int lane = 0; i < d; i++, lane++) one(i, lane);
+    for (; i + kLanes <= d; i += kLanes) {
+        Floats x = broadcast(unit) * load(values + i);
+        if (mean) x = x - load(mean + i);
+        store(out + i, x);
+        squares = squares + x * x;
+    }
+    float lanes[kLanes];
+    store(lanes, squares);
+    for (int lane = 0; i < d; i++, lane++) {
+        const float x = unit * read_number(values[i]);
+        out[i] = mean ? x - mean[i] : x;
+        lanes[lane] += out[i] * out[i];
+    }
     float sum = 0.0f;
     for (int lane = 0; lane < kLanes; lane++) sum += lanes[lane];
     return sum;
 }
 
 inline float read_row(const Kept& kept, int64_t d, int64_t row, const float* mean, float* out) {
-    const void* rows = kept.rows;
-    const float unit = kept.units ? kept.units[row] : 1.0f;
+    const bool integers = kept.keep == Keep::int8 || kept.keep == Keep::int16;
+    const float unit = integers && kept.units ? kept.units[row] : 1.0f;
+    const auto read = [&](const auto* values) { return read_row(values + row * d, unit, mean, d, out); };
     switch (kept.keep) {
         case Keep::int8:
-            return read_row(static_cast<const int8_t*>(rows) + row * d, mean, d, out,
-                            [unit](int8_t x) { return unit * x; });
+            return read(static_cast<const int8_t*>(kept.rows));
         case Keep::int16:
-            return read_row(static_cast<const int16_t*>(rows) + row * d, mean, d, out,
-                            [unit](int16_t x) { return unit * x; });
+            return read(static_cast<const int16_t*>(kept.rows));
         case Keep::float16:
-            return read_row(static_cast<const uint16_t*>(rows) + row * d, mean, d, out,
-                            [](uint16_t x) { return half_to_float(x); });
+            return read(static_cast<const uint16_t*>(kept.rows));
         default:
-            return read_row(static_cast<const float*>(rows) + row * d, mean, d, out, [](float x) { return x; });
+            return read(static_cast<const float*>(kept.rows));
     }
 }
 

@@ -83,7 +83,7 @@ void check_rows(const ExactRows& rows) {
     for (int64_t i = 0; i < rows.count; i++) rows.guard->check_kept(rows.rows[i]);
 }
 
-// Some rows for one query: those that may be among its best are scored. Rows kept as float32 are scored in float64,
+// Some rows for one query: those that may be among its best are scored. Rows kept as floats are scored in float64,
 // which takes longer than reading them, so a bound comes first.
 class RowScorer {
 public:
@@ -92,7 +92,8 @@ public:
         const int64_t d = job.rows.dimensions;
         const Kept& kept = job.rows.kept;
         const double least = Best::least(job, q);
-        if (kept.keep == Keep::float32 && d >= kLeastBounded && least > kLeast) {
+        const bool floats = kept.keep == Keep::float32 || kept.keep == Keep::float16;
+        if (floats && d >= kLeastBounded && least > kLeast) {
             kernels().search.bound_scores(kept, d, rows, n, query.floats, length, bounds_);
             n = keep(rows, n, [&](int64_t i) { return !(bounds_[i] < least); });
             rows = rows_;

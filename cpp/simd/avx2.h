@@ -36,6 +36,12 @@ inline Ints broadcast_int(int32_t x) {
 inline Ints load_ints(const int32_t* p) {
     return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))};
 }
+inline Ints load_ints(const int16_t* p) {
+    return {_mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+inline Ints times_8192(Ints a) {
+    return {_mm256_slli_epi32(a.v, 13)};
+}
 inline Floats load(const float* p) {
     return {_mm256_loadu_ps(p)};
 }

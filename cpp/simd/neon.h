@@ -36,6 +36,13 @@ inline Ints broadcast_int(int32_t x) {
 inline Ints load_ints(const int32_t* p) {
     return {vld1q_s32(p), vld1q_s32(p + 4)};
 }
+inline Ints load_ints(const int16_t* p) {
+    const int16x8_t a = vld1q_s16(p);
+    return {vmovl_s16(vget_low_s16(a)), vmovl_high_s16(a)};
+}
+inline Ints times_8192(Ints a) {
+    return {vshlq_n_s32(a.low, 13), vshlq_n_s32(a.high, 13)};
+}
 inline Floats load(const float* p) {
     return {vld1q_f32(p), vld1q_f32(p + 4)};
 }

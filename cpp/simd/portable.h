@@ -72,6 +72,12 @@ inline Ints broadcast_int(int32_t x) {
 inline Ints load_ints(const int32_t* p) {
     return read_vector<Ints>(p);
 }
+inline Ints load_ints(const int16_t* p) {
+    return each_int([=](int i) { return int32_t{p[i]}; });
+}
+inline Ints times_8192(Ints a) {
+    return {a.low << 13, a.high << 13};
+}
 inline Floats load(const float* p) {
     return read_vector<Floats>(p);
 }

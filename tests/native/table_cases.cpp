@@ -147,7 +147,7 @@ void rerank(const Kernels& level, Record& record, Random random, Keep keep, int6
         level.search.rerank(kept, d, numbers.data(), count, rerank_query, scores.data());
         record.add(scores);
         std::vector<float> bounds(count), read(count * (d + 1));
-        if (keep == Keep::float32 && d >= 8) {
+        if ((keep == Keep::float32 || keep == Keep::float16) && d >= 8) {
             level.search.bound_scores(kept, d, numbers.data(), count, query.data(), 2.0f, bounds.data());
             // Which NaN is made of infinities depends on the processor.
             for (float& bound : bounds) bound = std::isnan(bound) ? 0.0f : bound;

@@ -259,7 +259,7 @@ function noteOf(settings) {
       "Recall of this index was never measured, so a target cannot be chosen: run pcpq tune with queries. " +
       "A twentieth of the lists is scanned."
     );
-  if (settings.recall < shown.target - 0.0005) {
+  if (settings.recall < shown.target - 0.0055) {
     const by = index.keep ? `vectors kept as ${index.keep}` : "codes alone";
     return `A recall of ${decimal(shown.target)} is out of reach with ${by}; about ${settings.recall.toFixed(3)} is reached.`;
   }

@@ -9,7 +9,7 @@ limits it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pcpq.segment.attributes import folded
@@ -97,11 +97,19 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= 50 else f"{', '.join(names[:50])} and {len(names) - 50} more"
 
 
+class Comparison(NamedTuple):
+    """A comparison of a column with constants that is true wherever a condition holds."""
+
+    column: str
+    operator: str  # "=", with one of several values, "<=" or ">="; "<" and ">" count as these
+    values: tuple[str | int | float, ...]
+
+
 class ConditionColumns(NamedTuple):
-    """The columns in a condition, and strings that some of them must equal."""
+    """The columns in a condition, and comparisons that are true wherever it holds."""
 
     used: list[str]  # in the order of the table
-    equal: dict[str, str]
+    required: list[Comparison]
 
 
 def columns_of(connection: Any, where: str, names: Sequence[str]) -> ConditionColumns:
@@ -117,32 +125,73 @@ def columns_of(connection: Any, where: str, names: Sequence[str]) -> ConditionCo
             used.add(by_folded_name[folded(name)])
     refuse_growth(root, where)
     columns = [name for name in names if name in used] or list(names[:1])  # a table needs columns to have rows
-    equal = {by_folded_name[folded(name)]: value for name, value in required_strings(root)}
-    return ConditionColumns(columns, equal)
+    required = [one._replace(column=by_folded_name[folded(one.column)]) for one in required_comparisons(root)]
+    return ConditionColumns(columns, required)
 
 
-def required_strings(root: Node) -> Iterator[tuple[str, str]]:
-    """Yield columns and the strings that they equal wherever a condition holds: x of `x = 'a' AND ...`."""
-    if root["type"] == "CONJUNCTION_AND":
+COMPARISONS = {
+    "COMPARE_EQUAL": ("=", "="),
+    "COMPARE_LESSTHAN": ("<=", ">="),
+    "COMPARE_LESSTHANOREQUALTO": ("<=", ">="),
+    "COMPARE_GREATERTHAN": (">=", "<="),
+    "COMPARE_GREATERTHANOREQUALTO": (">=", "<="),
+}
+
+
+def required_comparisons(root: Node) -> Iterator[Comparison]:
+    """Yield comparisons of columns that are true wherever a condition holds: x = 'a' of `x = 'a' AND ...`."""
+    kind = root["type"]
+    if kind == "CONJUNCTION_AND":
         for child in root["children"]:
-            yield from required_strings(child)
-    elif root["type"] == "COMPARE_EQUAL":
-        for column, constant in ((root["left"], root["right"]), (root["right"], root["left"])):
-            value = string_in(constant)
-            if value is not None and column["class"] == "COLUMN_REF" and len(column["column_names"]) == 1:
-                yield column["column_names"][0], value
+            yield from required_comparisons(child)
+    elif kind in COMPARISONS:
+        as_written, turned_round = COMPARISONS[kind]
+        yield from compared(root["left"], as_written, [root["right"]])
+        yield from compared(root["right"], turned_round, [root["left"]])
+    elif kind == "COMPARE_BETWEEN":
+        yield from compared(root["input"], ">=", [root["lower"]])
+        yield from compared(root["input"], "<=", [root["upper"]])
+    elif kind == "COMPARE_IN" and root["children"]:
+        yield from compared(root["children"][0], "=", root["children"][1:])
 
 
-def string_in(node: Node) -> str | None:
-    """Return the value of a string constant; None for other expressions, and those in an unknown form."""
+def compared(column: Node, operator: str, constants: list[Node]) -> Iterator[Comparison]:
+    """Yield the comparison of a column with constants, if that is what these expressions are."""
+    values = tuple(constant_in(node) for node in constants)
+    if column.get("class") == "COLUMN_REF" and len(column["column_names"]) == 1 and None not in values:
+        yield Comparison(column["column_names"][0], operator, values)  # type: ignore[arg-type]
+
+
+def constant_in(node: Node) -> str | int | float | None:
+    """Return the value of a constant; None for other expressions, and those in an unknown form."""
     literal, value = node.get("literal"), node.get("value")
-    if isinstance(literal, dict) and literal.get("kind") == "STRING":  # DuckDB 2
-        found = literal.get("text")
-    elif isinstance(value, dict) and value.get("type") == VARCHAR and value.get("is_null") is False:
-        found = value.get("value")
+    if isinstance(literal, dict):  # DuckDB 2
+        read, found = READERS.get(str(literal.get("kind"))), literal.get("text")
+    elif isinstance(value, dict) and value.get("is_null") is False:
+        kind, found = value.get("type"), value.get("value")
+        whole = isinstance(kind, dict) and kind.get("id") in ("INTEGER", "BIGINT")
+        read, found = (
+            READERS["STRING"] if kind == VARCHAR else READERS["INTEGER"] if whole else None,
+            value.get("value"),
+        )
     else:
         return None
-    return found if isinstance(found, str) else None
+    try:
+        return None if read is None or found is None else read(found)
+    except ValueError:
+        return None
+
+
+def text_of(value: Any) -> str | None:
+    """Return a value if it is a string."""
+    return value if isinstance(value, str) else None
+
+
+READERS: dict[str, Callable[[Any], str | int | float | None]] = {
+    "STRING": text_of,
+    "INTEGER": int,
+    "NUMERIC": float,
+}
 
 
 def root_of(connection: Any, where: str) -> Node:

@@ -18,8 +18,8 @@ from pcpq.segment.segment import Allowed, Scores, Segment
 from pcpq.util.batches import slices
 from pcpq.util.threads import available_threads, map_threads
 
-# With fewer queries, a product takes longer than scoring all rows, which integers make fast.
-FEWEST_FOR_PRODUCTS = {"int8": 24, "int16": 24, "float16": 8, "float32": 12}
+# With fewer queries, a product and the conversion of rows take longer than scoring all rows.
+FEWEST_FOR_PRODUCTS = {"int8": 10, "int16": 10, "float16": 5, "float32": 8}
 # Rows and queries of one product: its result stays in the cache.
 ROWS_TOGETHER, QUERIES_TOGETHER = 1024, 256
 # Rows per call without products: Ctrl-C is noticed between calls.

@@ -111,16 +111,16 @@ def settings_for(
         choice = curve.choose(k, aim, share=share, rerank=rerank, strict=target is not None)
         if len(choices) < MOST_PLANS:
             choices[key] = choice
-        warn_out_of_reach(searched, k, target, choice)
+        if target is not None and target > curve.reach(k, share=share, rerank=rerank):
+            warn_out_of_reach(searched, k, target, choice)
     # Queries that a user gave are those to expect: there is nothing to check.
     expected = min(aim, choice.recall) if curve.kind == "held out" else None
     return ChosenSettings(choice.probes, choice.rerank, expected)
 
 
-def warn_out_of_reach(searched: Searchable, k: int, target: float | None, choice: Choice) -> None:
-    """Warn if no settings reach a target recall."""
-    if target is not None and choice.recall < target:
-        keep = searched.trained.keep
-        compared = "codes alone" if keep is None else f"vectors kept as {keep}"
-        reached = f"about {choice.recall:.3f} is reached"
-        warn_user(f"a recall of {target} at k={k} is out of reach with {compared}; {reached}", RecallWarning)
+def warn_out_of_reach(searched: Searchable, k: int, target: float, choice: Choice) -> None:
+    """Warn that no settings reach a target recall."""
+    keep = searched.trained.keep
+    compared = "codes alone" if keep is None else f"vectors kept as {keep}"
+    reached = f"about {choice.recall:.3f} is reached"
+    warn_user(f"a recall of {target} at k={k} is out of reach with {compared}; {reached}", RecallWarning)

@@ -111,22 +111,25 @@ class CheckedSample:
         """Check (n, d) queries in working units, and warn if recall is lower than expected."""
         fresh = {hash(query.tobytes()): row for row, query in enumerate(queries)}
         rows = [row for key, row in fresh.items() if key not in self._known]
-        if not rows:
-            return
         self._known.update(fresh)
-        before = len(self.recalls)
-        self.recalls.extend(observed_recalls(search, queries[rows], plan, wider(plan, n_lists)).tolist())
-        self._check.checked += len(rows)
-        # Not after every query: by chance, one of many comparisons would be wrong.
-        for count in STEPS:
-            if before < count <= len(self.recalls):
-                some = np.array(self.recalls[:count])
-                recall, error = float(some.mean()), float(some.std()) / count**0.5
-                if recall + SURE_LOW * error < self._expected - LOW:
-                    self.open = False
-                    self._check.warn(plan.k, float(np.mean(self.recalls)), self._expected)
-                elif recall - SURE_FINE * error > self._expected - FINE:
-                    self.open = False
+        while rows and self.open:
+            # Up to the next comparison. Not one after every query: by chance, one of many would be wrong.
+            done = len(self.recalls)
+            missing = next((step for step in STEPS if step > done), done + 1) - done
+            some, rows = rows[:missing], rows[missing:]
+            self.recalls.extend(observed_recalls(search, queries[some], plan, wider(plan, n_lists)).tolist())
+            self._check.checked += len(some)
+            if len(self.recalls) in STEPS:
+                self._compare(plan.k)
+
+    def _compare(self, k: int) -> None:
+        """End the check if recall is known to be as expected, or to be lower; warn of the latter."""
+        recall, error = float(np.mean(self.recalls)), float(np.std(self.recalls)) / len(self.recalls) ** 0.5
+        if recall + SURE_LOW * error < self._expected - LOW:
+            self.open = False
+            self._check.warn(k, recall, self._expected)
+        elif recall - SURE_FINE * error > self._expected - FINE:
+            self.open = False
 
 
 def wider(plan: SearchPlan, n_lists: int) -> SearchPlan:

@@ -31,6 +31,8 @@ RERANK_COST = 60.0
 SURE = 0.25
 # What the bound may be below the target, if the measured recall is not, rather than one more list.
 SLACK = 0.005
+# If one more list gives this much more than the target, fewer lists may miss the target by SLACK.
+STEP = 0.015
 # Safety factor of extrapolated probes and candidates, for more results than were measured.
 GUESSED = 2.0
 # If a target is out of reach, recall that may be given up for cheaper settings.
@@ -105,7 +107,8 @@ class RecallCurve:
     ) -> Choice:
         """Return the cheapest settings that reach a recall with confidence.
 
-        If no settings do, those that reached it in the measurement, or came nearest, are returned. For k beyond
+        Where one list more exceeds it by far, one list less may be a little below it. If no settings reach the
+        recall, those that reached it in the measurement, or came nearest, are returned. For k beyond
         the measured values the settings are extrapolated.
 
         Parameters
@@ -131,8 +134,10 @@ class RecallCurve:
                 continue
             probes = int(np.ceil(np.exp(np.interp(place, places, np.log(self.probes))) - 1e-9))
             fewer = max(probes - 1, 1)
-            if self._at_probes(sure[:, column], fewer) >= target - SLACK:
-                probes = fewer if self._at_probes(means[:, column], fewer) >= target else probes
+            least, most = (self._at_probes(means[:, column], each) for each in (fewer, probes))
+            enough = least >= target and self._at_probes(sure[:, column], fewer) >= target - SLACK
+            if enough or (least >= target - SLACK and most > target + STEP):
+                probes = fewer
             rows = float(np.interp(probes, self.probes, self.rows))
             count = candidates_for(k, self.candidates[column]) if rerank is None else rerank
             expected = self._at_probes(means[:, column], probes)
@@ -143,6 +148,11 @@ class RecallCurve:
             count = max(count, int(GUESSED * k)) if rerank is None else rerank
         probes = min(probes, self.probes[-1])
         return Choice(probes, count, min(expected, 1.0))
+
+    def reach(self, k: int, *, share: float = 1.0, rerank: int | None = None) -> float:
+        """Return the best recall that any settings have, with a number of candidates if it is given."""
+        means = rising_table(self._at(self.means, max(k / max(share, 1e-9), 1.0)))
+        return float(means[:, -1 if rerank is None else self._column(rerank / k)].max())
 
     def _at_probes(self, values: Table, probes: int) -> float:
         """Return a value for a number of probes, interpolated between the measured numbers."""

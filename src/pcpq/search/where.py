@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.search.condition import ConditionColumns, columns_of, listed, refusal
+from pcpq.search.condition import Comparison, ConditionColumns, columns_of, listed, refusal
 from pcpq.segment.attributes import NEEDED, arrow, large
 from pcpq.util.threads import helpers
 
@@ -40,6 +40,8 @@ MOST_DEPTH = 1000
 # Bytes per batch. DuckDB's memory limit does not count strings of a vector being computed, which has 2,048 rows
 # or one batch if that is shorter.
 BATCH_BYTES = 1 << 20
+# Constants up to this size are compared before DuckDB does, with this relative margin.
+LARGEST_CONSTANT, NEARLY = 1e15, 1e-6
 # Types of expressions that are true, false or NULL.
 CONDITION_TYPES = ("BOOLEAN", '"NULL"')
 # Connections that wait for the next condition: to open a database takes longer than most conditions.
@@ -93,7 +95,7 @@ def matching(
     with evaluation:
         columns, expression = evaluation.run(lambda connection: bind(duckdb, connection, where, known))
         table = rows_of(columns.used)
-        total, some = len(table), rows_with_strings(table, columns.equal)
+        total, some = len(table), likely_rows(table, columns.required)
         if some is not None:
             table = table.take(some)
         found = evaluation.run(lambda connection: evaluate(duckdb, connection, expression, where, table))
@@ -104,19 +106,62 @@ def matching(
     return everywhere
 
 
-def rows_with_strings(table: pyarrow.Table, equal: dict[str, str]) -> NDArray[np.intp] | None:
-    """Return the rows in which columns equal given strings; None if no such column holds strings.
+def likely_rows(table: pyarrow.Table, required: list[Comparison]) -> NDArray[np.intp] | None:
+    """Return rows among which are all where comparisons are true; None if these are most rows.
 
-    DuckDB would make strings of its own of all rows, which takes longer than Arrow's comparison.
+    DuckDB, which evaluates the whole condition on them, reads all columns anew for every condition; this takes
+    longer than comparisons by Arrow and NumPy.
     """
-    types, holds = arrow().types, None
-    for name, value in equal.items():
-        column = table[name]
-        kind = column.type.value_type if types.is_dictionary(column.type) else column.type
-        if types.is_string(kind) or types.is_large_string(kind):
-            here = np.concatenate([np.empty(0, bool), *(equal_to(part, value) for part in column.chunks)])
-            holds = here if holds is None else holds & here
-    return None if holds is None else np.flatnonzero(holds)
+    holds: NDArray[np.bool_] | None = None
+    for one in required:
+        parts = [true_in(part, one) for part in table[one.column].chunks]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            continue
+        here = np.concatenate([np.empty(0, bool), *known])
+        holds = here if holds is None else holds & here
+    if holds is None or 2 * np.count_nonzero(holds) > len(holds):
+        return None
+    return np.flatnonzero(holds)
+
+
+def true_in(values: pyarrow.Array, comparison: Comparison) -> NDArray[np.bool_] | None:
+    """Return (n,) whether a comparison can be true; None if that is not known for values of this type."""
+    types, constants = arrow().types, comparison.values
+    kind = values.type.value_type if types.is_dictionary(values.type) else values.type
+    if types.is_string(kind) or types.is_large_string(kind):
+        strings = comparison.operator == "=" and all(isinstance(one, str) for one in constants)
+        return any_of([equal_to(values, str(one)) for one in constants]) if strings else None
+    numbers = types.is_integer(kind) or types.is_float32(kind) or types.is_float64(kind)
+    if not numbers or kind is not values.type or values.null_count:
+        return None
+    found = [near(np.asarray(values), comparison.operator, one) for one in constants]
+    known = [one for one in found if one is not None]
+    return any_of(known) if len(known) == len(found) else None
+
+
+def any_of(masks: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    """Return where any of one or more masks is true."""
+    found: NDArray[np.bool_] = np.logical_or.reduce(masks)
+    return found
+
+
+def near(numbers: NDArray[Any], operator: str, constant: str | int | float) -> NDArray[np.bool_] | None:
+    """Return (n,) whether numbers are <=, >= or = a constant, or nearly so: SQL may round it; None if unknown.
+
+    For SQL, NaN is the largest number.
+    """
+    if isinstance(constant, str) or not abs(constant) < LARGEST_CONSTANT:
+        return None
+    margin = NEARLY * abs(constant) + (1 if numbers.dtype.kind in "iu" else NEARLY)
+    low, high = constant - margin, constant + margin
+    if numbers.dtype.kind in "iu":
+        limits = np.iinfo(numbers.dtype)
+        low, high = (int(min(max(bound, limits.min), limits.max)) for bound in (low, high))
+    least = ~(numbers < low) if operator in (">=", "=") else None
+    most = numbers <= high if operator in ("<=", "=") else None
+    both: NDArray[np.bool_] | None = least if most is None else most if least is None else least & most
+    return both
 
 
 def equal_to(strings: pyarrow.Array, value: str) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""Conditions that require a string: rows without it are left out before DuckDB sees them."""
+"""Conditions that require a comparison: rows where it is false are left out before DuckDB sees them."""
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,10 @@ def attributes(seed):
             "digits": [str(i % 50) for i in range(N)],
             "place": [{"Lang": lang, "n": i} for i, lang in enumerate(langs)],
             "coded": pa.array(langs).dictionary_encode(),
+            "price": pa.array(np.where(np.arange(N) % 40 == 0, np.nan, np.arange(N) % 64 * 0.1 - 3)),
+            "small": pa.array((np.arange(N) % 30 * 0.1).astype(np.float32)),
+            "byte": pa.array((np.arange(N) % 256).astype(np.uint8)),
+            "few": pa.array([None if i % 7 == 0 else i for i in range(N)]),
         }
     )
 
@@ -40,7 +44,7 @@ def held(table, condition, chunks=1, prefilter=True):
     plain = table.cast(where_module.without_dictionaries(table.schema))
     with pytest.MonkeyPatch.context() as patch:
         if not prefilter:
-            patch.setattr(where_module, "rows_with_strings", lambda table, equal: None)
+            patch.setattr(where_module, "likely_rows", lambda table, required: None)
         return np.flatnonzero(matching(plain.schema, condition, None, plain.select)).tolist()
 
 
@@ -71,6 +75,28 @@ CONDITIONS = [
     "lang = 'en' AND title LIKE 'title 1%'",
     "lang IN ('en', 'de') AND title = 'title 10'",
     "title = 'title 1' AND CAST(digits AS INTEGER) < 20",
+    "year > 2020 AND price < 0.3",
+    "2020 <= year AND price > 3.2",
+    "year BETWEEN 2000 AND 2003",
+    "year IN (1995, 2001) AND byte >= 250",
+    "byte > -1 AND year = 2000",
+    "byte < 300 AND year = 2000",
+    "byte > 255",
+    "byte = 1000000000000",
+    "year > 99999999999999999999",
+    "price = 'NaN'::DOUBLE",
+    "price >= 3.2999999",
+    "price = 0.2",
+    "small = 0.3",
+    "small < 0.30000001 AND small >= 0.2",
+    "year = 2000.5",
+    "year > 2000.5 AND year < 2002",
+    "few < 9 OR few IS NULL",
+    "few < 9",
+    "-year < -2020",
+    "year < 1995 AND 100 / (year - 2000) < 0",
+    "year > 1e3 AND year < 1.992e3",
+    "year = -2000",
 ]
 
 
@@ -82,7 +108,16 @@ def test_rows_are_those_of_duckdb_alone(table, condition, chunks):
 
 WORDS = st.sampled_from([f"'{lang}'" for lang in LANGS if lang is not None] + ["'title 5'", "'7'", "NULL", "7"])
 COLUMNS = st.sampled_from(["lang", "title", "digits", "coded", "year"])
-COMPARISONS = st.builds("{} {} {}".format, COLUMNS, st.sampled_from(["=", "<>", "<"]), WORDS)
+NUMBERS = st.sampled_from(["7", "-1", "0.3", "2000", "2e3", "1e300", "3.3", "255", "1999.999999999", "0"])
+NUMERIC_COLUMNS = st.sampled_from(["year", "price", "small", "byte", "few"])
+SIGNS = st.sampled_from(["=", "<>", "<", "<=", ">", ">="])
+COMPARISONS = (
+    st.builds("{} {} {}".format, COLUMNS, st.sampled_from(["=", "<>", "<"]), WORDS)
+    | st.builds("{} {} {}".format, NUMERIC_COLUMNS, SIGNS, NUMBERS)
+    | st.builds("{} {} {}".format, NUMBERS, SIGNS, NUMERIC_COLUMNS)
+    | st.builds("{} IN ({}, {})".format, NUMERIC_COLUMNS, NUMBERS, NUMBERS)
+    | st.builds("{} BETWEEN {} AND {}".format, NUMERIC_COLUMNS, NUMBERS, NUMBERS)
+)
 EXPRESSIONS = st.recursive(
     COMPARISONS,
     lambda inner: (
@@ -93,7 +128,7 @@ EXPRESSIONS = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(condition=EXPRESSIONS)
 def test_any_combination_gives_the_rows_of_duckdb_alone(table, condition):
     try:
