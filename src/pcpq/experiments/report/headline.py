@@ -126,15 +126,16 @@ def all_pairs(peers: list[Part], rival: str) -> list[Pair]:
 
 
 def speed_number(pairs: list[Pair], rival: str) -> Large:
-    """Return how many times as many queries per second pcpq answers."""
-    low, high = (choose(pairs, key=lambda pair: pair.speed.ratio) for choose in (min, max))
+    """Return how many times as many queries per second pcpq answers; 1 where there is no difference."""
+    clear = [pair for pair in pairs if pair.speed.verdict() != SAME] or pairs
+    low, high = (choose(clear, key=lambda pair: pair.speed.ratio) for choose in (min, max))
     lowest, highest = (f"{pair.speed.ratio:.2f} on {pair.place}" for pair in (low, high))
     detail = f"{lowest}; {highest}. One core, settings tuned for both."
     same = [pair.place for pair in pairs if pair.speed.verdict() == SAME]
     if same:
         detail += f" Within the interval of the rounds, so no difference: {'; '.join(same)}."
     return Large(
-        span(low.speed.ratio, high.speed.ratio, ".1f", TIMES),
+        span(min(low.speed.ratio, 1.0) if same else low.speed.ratio, high.speed.ratio, ".1f", TIMES),
         f"the queries per second of {rival} at recall {AIM:g}",
         detail,
         files_of(pairs),
