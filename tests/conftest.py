@@ -1,4 +1,4 @@
-"""Fixtures: all SIMD levels, and a seeded generator."""
+"""Fixtures: all SIMD levels, a seeded generator, and the command line."""
 
 from __future__ import annotations
 
@@ -19,6 +19,19 @@ def simd_level(request):
 @pytest.fixture
 def generator():
     return np.random.default_rng(7)
+
+
+@pytest.fixture
+def run(capsys):
+    """A command: its exit code, and what it wrote."""
+    from pcpq.cli import main
+
+    def run(*arguments):
+        code = main([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import pcpq
-from pcpq.cli import main
 from pcpq.formats import write_vectors
 
 
@@ -43,18 +42,6 @@ def stored(tmp_path, rows):
     """An index that a test may change."""
     pcpq.build(rows[:500], metric="dot").save(tmp_path / "index")
     return tmp_path / "index"
-
-
-@pytest.fixture
-def run(capsys):
-    """A command: its exit code, and what it wrote."""
-
-    def run(*arguments):
-        code = main([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
 
 
 @pytest.fixture

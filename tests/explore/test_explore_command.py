@@ -11,21 +11,8 @@ import pytest
 from command_line import SUFFIXES, one_line, program, save_as
 
 import pcpq
-from pcpq.cli import main
 from pcpq.cli.exploring import measure_once
 from pcpq.index import state_of
-
-
-@pytest.fixture
-def run(capsys):
-    """A command: its exit code, and what it wrote."""
-
-    def run(*arguments):
-        code = main([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
 
 
 @pytest.fixture
