@@ -7,6 +7,7 @@ are measured. Settings are not adjusted to the reported queries: a point of a cu
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from peers_tuning import MODES, Candidate, Queries, Sweep, Tuner, race
 POINTS = 14  # per curve
 LOWEST, HIGHEST = 0.5, 0.998  # recall of the first and the last point, where a contestant has them
 SLOWEST = 0.004  # seconds per query; slower settings would take most of the time of the benchmark
+MOST_INDEXES = 3  # per curve: those that are best at most targets
 # Many settings are compared, and a curve needs fewer rounds for each than a single comparison.
 DUELS = ((2, 4), (3, 1))
 
@@ -26,7 +28,8 @@ Curves = dict[str, dict[str, list[Candidate]]]  # by mode and contestant
 
 def trace(tuner: Tuner, chosen: Mapping[Hashable, Candidate]) -> dict[str, list[Candidate]]:
     """Return the settings of the curve of one contestant by mode, with rising recall on the tuning queries."""
-    indexes = {id(candidate.index) for candidate in chosen.values()}
+    wins = Counter(id(candidate.index) for candidate in chosen.values())
+    indexes = {index for index, _ in wins.most_common(MOST_INDEXES)}
     # A contestant that misses all targets still has a curve: that of its index with the best recall.
     sweeps = [sweep for sweep in tuner.sweeps if id(sweep.index) in indexes] or [
         max(tuner.sweeps, key=Sweep.best_recall)
@@ -39,7 +42,7 @@ def trace(tuner: Tuner, chosen: Mapping[Hashable, Candidate]) -> dict[str, list[
     if tuner.depth is None:
         for aim in aims:  # one by one: the values of rerank near that of one recall are of no use to others
             tuner.found = {aim: found[aim]}
-            tuner.refine()
+            tuner.refine(best_only=True)
         tuner.found = found
     curves: dict[str, list[Candidate]] = {}
     for mode in MODES:

@@ -266,20 +266,21 @@ class Tuner:
                 kinds += [kind for kind in best[:2] if kind not in kinds]
         return kinds
 
-    def refine(self) -> None:
-        """Try values of rerank between those of the coarse sweep, on the leading indexes."""
+    def refine(self, best_only: bool = False) -> None:
+        """Try values of rerank between those of the coarse sweep, on the leading indexes or on the best one."""
         sweeps = {id(sweep.index): sweep for sweep in self.sweeps}
         wanted: dict[int, set[int]] = {}
         for target in self.found:
             for mode in MODES:
-                for candidate in self.leading_of_each(mode, target, 1):
+                for candidate in self.leading_of_each(mode, target, 1)[: 1 if best_only else None]:
                     if (rerank := candidate.setting.rerank) is not None:
                         near = {round(rerank * share) for share in (0.6, 0.75, 1.2, 1.5)}
                         wanted.setdefault(id(candidate.index), set()).update(near)
         for key, reranks in wanted.items():
             self.explore(sweeps[key], sorted(rerank for rerank in reranks if rerank >= K))
         for target, found in self.found.items():
-            leaders = [each for mode in MODES for each in self.leading_of_each(mode, target, 1)]
+            ranked = [self.leading_of_each(mode, target, 1) for mode in MODES]
+            leaders = [each for some in ranked for each in some[: 1 if best_only else None]]
             for leader in leaders:
                 sweep = sweeps[id(leader.index)]
                 if (fewer := sweep.trimmed(leader.setting, target)) is not None:

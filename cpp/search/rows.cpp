@@ -71,8 +71,14 @@ bool mask_rows(const RowMask& job) {
         const int64_t first = job.starts[list], count = job.starts[list + 1] - first, place = job.places[list];
         if (first < 0 || count < 0 || first + count > job.n || place < 0 || place + count > job.n_blocks * 32)
             return false;
-        for (int64_t i = 0; i < count; i++)
-            job.mask[(place + i) / 32] |= static_cast<uint32_t>(chosen[first + i] != 0) << ((place + i) % 32);
+        for (int64_t i = 0; i < count;) {
+            const int64_t bit = (place + i) % 32, end = std::min(count, i + 32 - bit);
+            uint32_t word = 0;
+            for (int64_t j = i; j < end; j++)
+                word |= static_cast<uint32_t>(chosen[first + j] != 0) << (bit + j - i);
+            job.mask[(place + i) / 32] |= word;
+            i = end;
+        }
     }
     return true;
 }

@@ -9,6 +9,7 @@ limits it.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +17,10 @@ from pcpq.segment.attributes import folded
 
 # Most columns that a condition may join to longer values, and most characters of constants joined with them.
 MOST_JOINED, MOST_CHARACTERS = 16, 1000
+# Decimal numbers of so many digits are read as the same float64 by SQL and by Python.
+EXACT_DIGITS = 15
+# The syntax tree of `SELECT 1`, read once: what a condition adds to it is the condition.
+_select: list[str] = []
 
 
 def names(text: str) -> frozenset[str]:
@@ -101,7 +106,7 @@ class Comparison(NamedTuple):
     """A comparison of a column with constants that is true wherever a condition holds."""
 
     column: str
-    operator: str  # "=", with one of several values, "<=" or ">="; "<" and ">" count as these
+    operator: str  # "=", with one of several values, "<", "<=", ">", ">=", or "^@" for strings with a prefix
     values: tuple[str | int | float, ...]
 
 
@@ -110,6 +115,7 @@ class ConditionColumns(NamedTuple):
 
     used: list[str]  # in the order of the table
     required: list[Comparison]
+    complete: bool  # the condition holds wherever all these comparisons are true
 
 
 def columns_of(connection: Any, where: str, names: Sequence[str]) -> ConditionColumns:
@@ -125,41 +131,60 @@ def columns_of(connection: Any, where: str, names: Sequence[str]) -> ConditionCo
             used.add(by_folded_name[folded(name)])
     refuse_growth(root, where)
     columns = [name for name in names if name in used] or list(names[:1])  # a table needs columns to have rows
-    required = [one._replace(column=by_folded_name[folded(one.column)]) for one in required_comparisons(root)]
-    return ConditionColumns(columns, required)
+    parts = list(comparisons_in(root))
+    required = [one._replace(column=by_folded_name[folded(one.column)]) for one in parts if one is not None]
+    return ConditionColumns(columns, required, complete=None not in parts)
 
 
+# As written, and with the sides exchanged.
 COMPARISONS = {
     "COMPARE_EQUAL": ("=", "="),
-    "COMPARE_LESSTHAN": ("<=", ">="),
+    "COMPARE_LESSTHAN": ("<", ">"),
     "COMPARE_LESSTHANOREQUALTO": ("<=", ">="),
-    "COMPARE_GREATERTHAN": (">=", "<="),
+    "COMPARE_GREATERTHAN": (">", "<"),
     "COMPARE_GREATERTHANOREQUALTO": (">=", "<="),
 }
 
 
-def required_comparisons(root: Node) -> Iterator[Comparison]:
-    """Yield comparisons of columns that are true wherever a condition holds: x = 'a' of `x = 'a' AND ...`."""
+def comparisons_in(root: Node) -> Iterator[Comparison | None]:
+    """Yield the parts of a condition that AND joins: comparisons with constants, None for any other part."""
     kind = root["type"]
     if kind == "CONJUNCTION_AND":
         for child in root["children"]:
-            yield from required_comparisons(child)
+            yield from comparisons_in(child)
     elif kind in COMPARISONS:
-        as_written, turned_round = COMPARISONS[kind]
-        yield from compared(root["left"], as_written, [root["right"]])
-        yield from compared(root["right"], turned_round, [root["left"]])
+        operator, exchanged = COMPARISONS[kind]
+        yield compared(root["left"], operator, [root["right"]]) or compared(
+            root["right"], exchanged, [root["left"]]
+        )
     elif kind == "COMPARE_BETWEEN":
-        yield from compared(root["input"], ">=", [root["lower"]])
-        yield from compared(root["input"], "<=", [root["upper"]])
-    elif kind == "COMPARE_IN" and root["children"]:
-        yield from compared(root["children"][0], "=", root["children"][1:])
+        yield compared(root["input"], ">=", [root["lower"]])
+        yield compared(root["input"], "<=", [root["upper"]])
+    elif kind == "COMPARE_IN" and len(root["children"]) > 1:
+        yield compared(root["children"][0], "=", root["children"][1:])
+    elif root["class"] == "FUNCTION" and root["function_name"] == "~~":
+        yield begins_with(*arguments_of(root))
+    else:
+        yield None
 
 
-def compared(column: Node, operator: str, constants: list[Node]) -> Iterator[Comparison]:
-    """Yield the comparison of a column with constants, if that is what these expressions are."""
-    values = tuple(constant_in(node) for node in constants)
-    if column.get("class") == "COLUMN_REF" and len(column["column_names"]) == 1 and None not in values:
-        yield Comparison(column["column_names"][0], operator, values)  # type: ignore[arg-type]
+def begins_with(column: Node, pattern: Node) -> Comparison | None:
+    """Return x LIKE 'abc%' as a comparison with a prefix; None for other patterns."""
+    one = compared(column, "^@", [pattern])
+    text = one and one.values[0]
+    if one is None or not isinstance(text, str) or not text.endswith("%"):
+        return None
+    prefix = text[:-1]
+    return None if "%" in prefix or "_" in prefix else one._replace(values=(prefix,))
+
+
+def compared(column: Node, operator: str, constants: list[Node]) -> Comparison | None:
+    """Return the comparison of a column with constants; None if these are other expressions."""
+    if column.get("class") != "COLUMN_REF" or len(column["column_names"]) != 1:
+        return None
+    values = [constant_in(node) for node in constants]
+    known = tuple(value for value in values if value is not None)
+    return Comparison(column["column_names"][0], operator, known) if len(known) == len(values) else None
 
 
 def constant_in(node: Node) -> str | int | float | None:
@@ -187,20 +212,28 @@ def text_of(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def float_of(text: Any) -> float | None:
+    """Return a number with a point or an exponent; None if it has so many digits that SQL could round it."""
+    number = float(text)
+    return number if math.isfinite(number) and sum(map(str.isdigit, text)) <= EXACT_DIGITS else None
+
+
 READERS: dict[str, Callable[[Any], str | int | float | None]] = {
     "STRING": text_of,
     "INTEGER": int,
-    "NUMERIC": float,
+    "NUMERIC": float_of,
 }
 
 
 def root_of(connection: Any, where: str) -> Node:
     """Return the syntax tree of a condition, parsed by DuckDB; raise a ValueError if it is not a condition."""
     # DuckDB's SQLExpression also puts a SELECT before the condition.
-    query = "SELECT json_serialize_sql(?), json_serialize_sql('SELECT 1')"
-    texts = connection.execute(query, [f"SELECT {where}"]).fetchall()[0]
+    query = "SELECT json_serialize_sql(?)"
+    if not _select:
+        _select.append(connection.execute(query, ["SELECT 1"]).fetchall()[0][0])
+    text = connection.execute(query, [f"SELECT {where}"]).fetchall()[0][0]
     try:
-        given, plain = map(json.loads, texts)
+        given, plain = json.loads(text), json.loads(_select[0])
         if given["error"]:
             raise refusal(where, str(given["error_message"]))
         (select,), (nothing,) = (one["statements"] for one in (given, plain))

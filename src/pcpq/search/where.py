@@ -40,8 +40,8 @@ MOST_DEPTH = 1000
 # Bytes per batch. DuckDB's memory limit does not count strings of a vector being computed, which has 2,048 rows
 # or one batch if that is shorter.
 BATCH_BYTES = 1 << 20
-# Constants up to this size are compared before DuckDB does, with this relative margin.
-LARGEST_CONSTANT, NEARLY = 1e15, 1e-6
+# Integers up to this size are floating-point numbers too.
+LARGEST_WHOLE = {"float": 1 << 24, "double": 1 << 53}
 # Types of expressions that are true, false or NULL.
 CONDITION_TYPES = ("BOOLEAN", '"NULL"')
 # Connections that wait for the next condition: to open a database takes longer than most conditions.
@@ -95,86 +95,74 @@ def matching(
     with evaluation:
         columns, expression = evaluation.run(lambda connection: bind(duckdb, connection, where, known))
         table = rows_of(columns.used)
-        total, some = len(table), likely_rows(table, columns.required)
-        if some is not None:
-            table = table.take(some)
-        found = evaluation.run(lambda connection: evaluate(duckdb, connection, expression, where, table))
-    if some is None:
-        return found
-    everywhere = np.zeros(total, bool)
-    everywhere[some] = found
-    return everywhere
+        here, complete = compared_rows(table, columns.required)
+        if here is not None and complete and columns.complete:
+            return here
+        if here is None or 2 * np.count_nonzero(here) > len(here):
+            return evaluation.run(lambda connection: evaluate(duckdb, connection, expression, where, table))
+        some = np.flatnonzero(here)
+        left = table.take(some)
+        here[some] = evaluation.run(lambda connection: evaluate(duckdb, connection, expression, where, left))
+        return here
 
 
-def likely_rows(table: pyarrow.Table, required: list[Comparison]) -> NDArray[np.intp] | None:
-    """Return rows among which are all where comparisons are true; None if these are most rows.
+def compared_rows(table: pyarrow.Table, comparisons: list[Comparison]) -> tuple[NDArray[np.bool_] | None, bool]:
+    """Return the rows where comparisons are true, None if none could be made, and whether all could be made.
 
-    DuckDB, which evaluates the whole condition on them, reads all columns anew for every condition; this takes
-    longer than comparisons by Arrow and NumPy.
+    DuckDB reads all columns anew for every condition, which takes longer than comparisons by Arrow.
     """
-    holds: NDArray[np.bool_] | None = None
-    for one in required:
-        parts = [true_in(part, one) for part in table[one.column].chunks]
-        known = [part for part in parts if part is not None]
-        if len(known) < len(parts):
-            continue
-        here = np.concatenate([np.empty(0, bool), *known])
-        holds = here if holds is None else holds & here
-    if holds is None or 2 * np.count_nonzero(holds) > len(holds):
-        return None
-    return np.flatnonzero(holds)
+    made = [true_in(table[one.column], one) for one in comparisons]
+    known = [one for one in made if one is not None]
+    everywhere: NDArray[np.bool_] | None = np.logical_and.reduce(known) if known else None
+    return everywhere, len(known) == len(made)
 
 
-def true_in(values: pyarrow.Array, comparison: Comparison) -> NDArray[np.bool_] | None:
-    """Return (n,) whether a comparison can be true; None if that is not known for values of this type."""
-    types, constants = arrow().types, comparison.values
-    kind = values.type.value_type if types.is_dictionary(values.type) else values.type
-    if types.is_string(kind) or types.is_large_string(kind):
-        strings = comparison.operator == "=" and all(isinstance(one, str) for one in constants)
-        return any_of([equal_to(values, str(one)) for one in constants]) if strings else None
-    numbers = types.is_integer(kind) or types.is_float32(kind) or types.is_float64(kind)
-    if not numbers or kind is not values.type or values.null_count:
-        return None
-    found = [near(np.asarray(values), comparison.operator, one) for one in constants]
-    known = [one for one in found if one is not None]
-    return any_of(known) if len(known) == len(found) else None
+def true_in(column: pyarrow.ChunkedArray, comparison: Comparison) -> NDArray[np.bool_] | None:
+    """Return (n,) whether a comparison is true; None if Arrow compares values of this type in another way."""
+    found = [np.empty(0, bool)]
+    for values in column.chunks:
+        kind = values.type.value_type if arrow().types.is_dictionary(values.type) else values.type
+        constants = [constant_for(kind, one) for one in comparison.values]
+        if None in constants or (kind is not values.type and comparison.operator != "="):
+            return None
+        each = [compare(values, comparison.operator, one) for one in constants]
+        found.append(np.logical_or.reduce(each))
+    return np.concatenate(found)
 
 
-def any_of(masks: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
-    """Return where any of one or more masks is true."""
-    found: NDArray[np.bool_] = np.logical_or.reduce(masks)
-    return found
+def constant_for(kind: pyarrow.DataType, constant: str | int | float) -> pyarrow.Scalar | None:
+    """Return a constant as a value of a type; None if it is no such value, or SQL may compare it otherwise."""
+    pa = arrow()
+    if isinstance(constant, str):
+        return pa.scalar(constant, kind) if pa.types.is_string(kind) or pa.types.is_large_string(kind) else None
+    if pa.types.is_integer(kind) and isinstance(constant, int):
+        limits = np.iinfo(kind.to_pandas_dtype())
+        return pa.scalar(constant, kind) if limits.min <= constant <= limits.max else None
+    if isinstance(constant, int):
+        return pa.scalar(float(constant), kind) if abs(constant) <= LARGEST_WHOLE.get(str(kind), -1) else None
+    return pa.scalar(constant, kind) if pa.types.is_float64(kind) else None
 
 
-def near(numbers: NDArray[Any], operator: str, constant: str | int | float) -> NDArray[np.bool_] | None:
-    """Return (n,) whether numbers are <=, >= or = a constant, or nearly so: SQL may round it; None if unknown.
+def compare(values: pyarrow.Array, operator: str, constant: pyarrow.Scalar) -> NDArray[np.bool_]:
+    """Return (n,) whether values, or those that dictionary codes stand for, compare as told; null does not.
 
-    For SQL, NaN is the largest number.
+    For SQL, NaN is the largest number: x > 1 is what x <= 1 is not.
     """
-    if isinstance(constant, str) or not abs(constant) < LARGEST_CONSTANT:
-        return None
-    margin = NEARLY * abs(constant) + (1 if numbers.dtype.kind in "iu" else NEARLY)
-    low, high = constant - margin, constant + margin
-    if numbers.dtype.kind in "iu":
-        limits = np.iinfo(numbers.dtype)
-        low, high = (int(min(max(bound, limits.min), limits.max)) for bound in (low, high))
-    least = ~(numbers < low) if operator in (">=", "=") else None
-    most = numbers <= high if operator in ("<=", "=") else None
-    both: NDArray[np.bool_] | None = least if most is None else most if least is None else least & most
-    return both
-
-
-def equal_to(strings: pyarrow.Array, value: str) -> NDArray[np.bool_]:
-    """Return (n,) whether strings, or those that dictionary codes stand for, equal a value; null does not."""
     from pyarrow import compute
 
     pa = arrow()
-    if not pa.types.is_dictionary(strings.type):
-        found = compute.equal(strings, value).fill_null(False).cast(pa.uint8())
-        return np.asarray(found).view(np.bool_)
-    code = strings.dictionary.index(value).as_py()  # -1 if there is none
-    same: NDArray[np.bool_] = np.asarray(strings.indices.fill_null(-2)) == code
-    return same
+    if pa.types.is_dictionary(values.type):
+        code = values.dictionary.index(constant).as_py()  # -1 if there is none
+        same: NDArray[np.bool_] = np.asarray(values.indices.fill_null(-2)) == code
+        return same
+    if operator == "^@":
+        found = compute.starts_with(values, pattern=constant.as_py())
+    else:
+        functions = {"=": "equal", "<": "less", ">=": "less", "<=": "less_equal", ">": "less_equal"}
+        found = getattr(compute, functions[operator])(values, constant)
+    if operator in (">", ">="):
+        found = compute.invert(found)
+    return np.asarray(found.fill_null(False).cast(pa.uint8())).view(np.bool_)
 
 
 def check_condition(where: Any, limits: Any) -> WhereLimits:
