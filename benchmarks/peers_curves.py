@@ -18,7 +18,8 @@ from peers_tuning import MODES, Candidate, Queries, Sweep, Tuner, race
 
 POINTS = 14  # per curve
 LOWEST, HIGHEST = 0.5, 0.998  # recall of the first and the last point, where a contestant has them
-SLOWEST = 0.004  # seconds per query; slower settings would take most of the time of the benchmark
+SLOWEST = 0.001  # seconds per query; slower settings would take most of the time of the benchmark
+MOST_QUERIES = 400  # to find settings: points may have any recall
 MOST_INDEXES = 3  # per curve: those that are best at most targets
 # Many settings are compared, and a curve needs fewer rounds for each than a single comparison.
 DUELS = ((2, 4), (3, 1))
@@ -34,6 +35,9 @@ def trace(tuner: Tuner, chosen: Mapping[Hashable, Candidate]) -> dict[str, list[
     sweeps = [sweep for sweep in tuner.sweeps if id(sweep.index) in indexes] or [
         max(tuner.sweeps, key=Sweep.best_recall)
     ]
+    few = Queries(tuner.queries.vectors[:MOST_QUERIES], tuner.queries.top[:MOST_QUERIES])
+    sweeps = [Sweep(sweep.index, sweep.build_seconds, few) for sweep in sweeps]
+    tuner.queries, tuner.sweeps = few, sweeps
     aims = spaced(sweeps)
     tuner.found = found = {aim: [] for aim in aims}
     tuner.slowest = SLOWEST

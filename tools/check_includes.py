@@ -74,7 +74,7 @@ def command(path: Path) -> list[str]:
     options = ["-std=c++20", "-fsyntax-only", "-w", "-xc++", "-Icpp"]
     options.append("-DPCPQ_HAVE_NEON" if ARM else "-DPCPQ_HAVE_AVX2")
     if "avx2" in path.stem:
-        options.append("-mavx2")
+        options += ["-mavx2", "-mf16c"]
     if path.parent.name == "bindings":
         options += ["-isystem", nanobind.include_dir(), "-isystem", sysconfig.get_path("include")]
     return [os.environ.get("CXX", "c++"), *options, name]

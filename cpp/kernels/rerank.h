@@ -133,12 +133,12 @@ inline void bound_together(const Value* const* rows, const Value* next, int64_t 
 #pragma GCC unroll 4
         for (int r = 0; r < count; r++) {
             __builtin_prefetch(next + count * i + r * kLanes);
-            add(r, q, load(rows[r] + i));
+            add(r, q, load_finite(rows[r] + i));
         }
     }
     if (i < d) {
         const Floats rest = load(query.rest), q = load(query.values + d - kLanes) * rest;
-        for (int r = 0; r < count; r++) add(r, q, load(rows[r] + d - kLanes) * rest);
+        for (int r = 0; r < count; r++) add(r, q, load_finite(rows[r] + d - kLanes) * rest);
     }
     for (int r = 0; r < count; r++) {
         const float square = sum_of_lanes(squares[r]);

@@ -54,6 +54,9 @@ inline Floats load(const int16_t* p) {
 inline Floats load(const int8_t* p) {
     return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))))};
 }
+inline Floats convert_halves(const uint16_t* p) {
+    return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
 inline void store(float* p, Floats a) {
     _mm256_storeu_ps(p, a.v);
 }

@@ -41,6 +41,18 @@ inline Floats load(const uint16_t* halves) {
     return as_floats(moved & broadcast_int(static_cast<int32_t>(0x8fffe000))) * broadcast(0x1p112f);
 }
 
+// The same, but faster and other values for infinity and NaN: for bounds, which these make useless but not wrong.
+inline Floats load_finite(const uint16_t* halves) {
+#if defined(PCPQ_SIMD_AVX2)
+    return convert_halves(halves);
+#else
+    return load(halves);
+#endif
+}
+inline Floats load_finite(const float* p) {
+    return load(p);
+}
+
 // How many of the ascending bounds lie below x, in every lane.
 inline Ints count_below(const float* bounds, int count, Floats x) {
     Ints below = broadcast_int(0);
