@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 from common import shared_rows, summary
-from peers_indexes import Contestant, Setting
+from peers_indexes import Contestant, K, Setting
 from peers_tuning import MODES, Candidate, Queries, Sweep, Tuner, race
 
 POINTS = 14  # per curve
 LOWEST, HIGHEST = 0.5, 0.998  # recall of the first and the last point, where a contestant has them
 SLOWEST = 0.001  # seconds per query; slower settings would take most of the time of the benchmark
+TIMED_ALONE = 300  # single queries that are timed
 MOST_QUERIES = 400  # to find settings: points may have any recall
 MOST_INDEXES = 3  # per curve: those that are best at most targets
 # Many settings are compared, and a curve needs fewer rounds for each than a single comparison.
@@ -91,10 +92,13 @@ def report_curves(curves: Curves, queries: Queries, rounds: int) -> list[dict[st
             for name, points in curves[mode].items()
             for number, candidate in enumerate(points)
         }
-        times = race(runners, queries, mode, rounds)
+        few = slice(None if mode == "batch" else TIMED_ALONE)
+        timed = Queries(queries.vectors[few], queries.top[few])
+        times = race(runners, timed, mode, rounds)
         contestants: dict[str, list[dict[str, Any]]] = {name: [] for name in curves[mode]}
         for (name, number), candidate in runners.items():
-            row = point(mode, candidate, queries, times[name, number])
+            rates = [len(timed.vectors) / seconds for seconds in times[name, number]]
+            row = point(mode, candidate, queries, rates)
             contestants[name].append(row)
             print(
                 f"{mode:6s} {name:10s} recall {row['recall']:.4f} {row['qps']:9.0f} QPS {row['qps_interval']}"
@@ -105,11 +109,11 @@ def report_curves(curves: Curves, queries: Queries, rounds: int) -> list[dict[st
     return reported
 
 
-def point(mode: str, candidate: Candidate, queries: Queries, seconds: list[float]) -> dict[str, Any]:
+def point(mode: str, candidate: Candidate, queries: Queries, rates: list[float]) -> dict[str, Any]:
     """Return the entry of one point: settings, recall, and the median of the rounds with its interval."""
     index = candidate.index
     index.configure(candidate.setting)
-    speed = summary([len(queries.vectors) / each for each in seconds], 1)
+    speed = summary(rates, 1)
     code = index.code_bytes()
     return {
         **candidate.summary(),
@@ -126,4 +130,8 @@ def found_in(index: Contestant, vectors: np.ndarray, mode: str) -> np.ndarray:
     prepared = index.prepare(vectors)
     if mode == "batch":
         return np.asarray(index.search(prepared))
-    return np.stack([np.asarray(index.search_one(query)).ravel() for query in prepared])
+    found = np.full((len(prepared), K), -1, np.int64)  # ScaNN returns fewer where lists hold fewer
+    for row, query in zip(found, prepared, strict=True):
+        ids = np.asarray(index.search_one(query)).ravel()
+        row[: len(ids)] = ids
+    return found

@@ -47,6 +47,7 @@ def seal(arrays, about):
                 by_block=by_block,
                 by_row=by_row,
                 kept=_by_row(arrays["kept"], n),
+                rows_per_block=blocks.size,
                 rows_per_page=about["rows_a_page"],
                 list_checks=arrays["list_checks"],
                 page_checks=arrays["page_checks"],

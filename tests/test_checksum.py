@@ -46,6 +46,7 @@ def arrays(generator):
         "by_block": [generator.integers(256, size=(3, 64)).astype(np.uint8)],
         "by_row": [generator.integers(256, size=(45, 8)).astype(np.uint8)],
         "kept": generator.integers(256, size=(45, 12)).astype(np.uint8),
+        "rows_per_block": 32,
         "rows_per_page": 10,
     }
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pcpq.segment.packing import BLOCK, Blocks, pack_plain, pack_scaled, pair_up, take_apart, unpack
+from pcpq.segment.packing import Blocks, pack_plain, pack_scaled, pair_up, take_apart, unpack
 
 pytestmark = pytest.mark.portable
 
@@ -52,9 +52,9 @@ def test_a_plain_block_has_the_layout_that_the_scan_reads():
     m, row = 3, 37
     blocks = Blocks.of(np.array([40]))
     codes, biases = random_values((40, m), 16, 4), random_values((40,), 256, 5)
-    block = pack_plain(blocks, m, pair_up(codes), biases)[row // BLOCK].reshape(-1, BLOCK)
+    block = pack_plain(blocks, m, pair_up(codes), biases)[row // blocks.size].reshape(-1, blocks.size)
     sections = [*codes[row], biases[row] & 15, biases[row] >> 4, 0, 0, 0]
     assert len(block) == 4
-    for pair, byte in enumerate(block[:, row % BLOCK]):
+    for pair, byte in enumerate(block[:, row % blocks.size]):
         assert (byte & 15, byte >> 4) == tuple(sections[2 * pair : 2 * pair + 2])
-    assert not block[:, 40 % BLOCK :].any()  # where no row is
+    assert not block[:, 40 % blocks.size :].any()  # where no row is

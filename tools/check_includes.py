@@ -62,7 +62,8 @@ def missing_names(path: Path) -> list[str]:
 
 def needs_compiler(path: Path) -> bool:
     """Return whether a file has to be compiled alone here, because the build does not do so."""
-    if path.parent.name == "native" or path.match("kernels_*.cpp") or path.stem == ("avx2" if ARM else "neon"):
+    elsewhere = ("avx2", "avx512") if ARM else ("neon",)
+    if path.parent.name == "native" or path.match("kernels_*.cpp") or path.stem in elsewhere:
         return False
     # A source includes its own header first, so the header is checked with it.
     return path.suffix == ".cpp" or not path.with_suffix(".cpp").exists()
@@ -73,8 +74,10 @@ def command(path: Path) -> list[str]:
     name = str(path.relative_to(ROOT))
     options = ["-std=c++20", "-fsyntax-only", "-w", "-xc++", "-Icpp"]
     options.append("-DPCPQ_HAVE_NEON" if ARM else "-DPCPQ_HAVE_AVX2")
-    if "avx2" in path.stem:
+    if "avx" in path.stem:
         options += ["-mavx2", "-mf16c"]
+    if "avx512" in path.stem:
+        options += ["-mbmi2", "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512vbmi"]
     if path.parent.name == "bindings":
         options += ["-isystem", nanobind.include_dir(), "-isystem", sysconfig.get_path("include")]
     return [os.environ.get("CXX", "c++"), *options, name]

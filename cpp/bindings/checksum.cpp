@@ -19,8 +19,8 @@ namespace pcpq {
 
 GuardedArrays::GuardedArrays(std::string file, Array<const int64_t, 1> rows, Array<const int64_t, 1> places,
                              std::vector<Array<const uint8_t, 2>> by_block, std::vector<Array<const uint8_t, 2>> by_row,
-                             Array<const uint8_t, 2> kept, int64_t rows_per_page, Array<const uint32_t, 1> list_checks,
-                             Array<const uint32_t, 1> page_checks)
+                             Array<const uint8_t, 2> kept, int64_t rows_per_block, int64_t rows_per_page,
+                             Array<const uint32_t, 1> list_checks, Array<const uint32_t, 1> page_checks)
     : rows_(std::move(rows)),
       places_(std::move(places)),
       by_block_(std::move(by_block)),
@@ -28,12 +28,13 @@ GuardedArrays::GuardedArrays(std::string file, Array<const int64_t, 1> rows, Arr
       kept_(std::move(kept)),
       list_checks_(std::move(list_checks)),
       page_checks_(std::move(page_checks)),
-      guard_(arrays(std::move(file), rows_per_page)) {}
+      guard_(arrays(std::move(file), rows_per_block, rows_per_page)) {}
 
-Guard::Arrays GuardedArrays::arrays(std::string file, int64_t rows_per_page) const {
+Guard::Arrays GuardedArrays::arrays(std::string file, int64_t rows_per_block, int64_t rows_per_page) const {
     const auto n_lists = static_cast<int64_t>(rows_.shape(0)) - 1;
     require(n_lists > 0 && places_.shape(0) == rows_.shape(0), "the arrays of lists do not match");
-    const int64_t n = rows_.data()[n_lists], n_blocks = places_.data()[n_lists] / kBlock;
+    require(rows_per_block > 0, "rows_per_block is out of range");
+    const int64_t n = rows_.data()[n_lists], n_blocks = places_.data()[n_lists] / rows_per_block;
     const auto columns = [](const std::vector<Array<const uint8_t, 2>>& found, int64_t length) {
         std::vector<Column> columns;
         for (const auto& array : found) {
@@ -50,6 +51,7 @@ Guard::Arrays GuardedArrays::arrays(std::string file, int64_t rows_per_page) con
             .n_lists = n_lists,
             .rows = rows_.data(),
             .places = places_.data(),
+            .rows_per_block = rows_per_block,
             .by_block = columns(by_block_, n_blocks),
             .by_row = columns(by_row_, n),
             .list_checks = list_checks_.data(),
@@ -73,9 +75,9 @@ void bind_checksum(nb::module_& m) {
     nb::class_<GuardedArrays>(m, "Guard", "Arrays of a segment with their checksums; every part is verified once.")
         .def(nb::init<std::string, Array<const int64_t, 1>, Array<const int64_t, 1>,
                       std::vector<Array<const uint8_t, 2>>, std::vector<Array<const uint8_t, 2>>,
-                      Array<const uint8_t, 2>, int64_t, Array<const uint32_t, 1>, Array<const uint32_t, 1>>(),
-             nb::kw_only(), "file"_a, "rows"_a, "places"_a, "by_block"_a, "by_row"_a, "kept"_a, "rows_per_page"_a,
-             "list_checks"_a, "page_checks"_a)
+                      Array<const uint8_t, 2>, int64_t, int64_t, Array<const uint32_t, 1>, Array<const uint32_t, 1>>(),
+             nb::kw_only(), "file"_a, "rows"_a, "places"_a, "by_block"_a, "by_row"_a, "kept"_a, "rows_per_block"_a,
+             "rows_per_page"_a, "list_checks"_a, "page_checks"_a)
         .def(
             "check_rows",
             [](const GuardedArrays& arrays, Array<const int64_t, 1> rows) {

@@ -38,6 +38,7 @@ Keep keep_named(const std::string& name) {
 Coding coding_named(const std::string& name) {
     if (name == "plain") return Coding::plain;
     if (name == "scaled") return Coding::scaled;
+    if (name == "wide") return Coding::wide;
     if (name == "unpacked") return Coding::unpacked;
     throw nb::value_error(("unknown coding " + name).c_str());
 }
@@ -134,11 +135,13 @@ struct CodeArrays {
             return codes;
         }
         const bool scaled = codes.coding == Coding::scaled;
-        require(codes.n_codewords == 16, "codewords have the wrong shape");
+        require(codes.n_codewords == table_entries(codes.coding), "codewords have the wrong shape");
         require(!scaled || (codes.n_scales == 16 && steps && has_shape(*steps, codebooks, 2 * pairs, 16) &&
                             step_units && has_shape(*step_units, codebooks, m)),
                 "scales have the wrong shape");
-        require(has_shape(blocks, lists.n_blocks(), block_bytes(codes.coding, codes.sections)),
+        const int64_t places = lists.places[lists.count], rows = block_rows(codes.coding);
+        require(places % rows == 0, "the last block is not whole");
+        require(has_shape(blocks, places / rows, block_bytes(codes.coding, codes.sections)),
                 "blocks have the wrong shape");
         return codes;
     }
@@ -210,7 +213,7 @@ public:
         const size_t n = queries.shape(0), k = out_ids.shape(1);
         SearchJob job = job_for(probes, rerank, k, out_ids.data());
         require(has_shape(queries, n, lists_.dimensions), "queries have the wrong shape");
-        require(!allowed || has_shape(*allowed, lists_.n_blocks()), "allowed has the wrong shape");
+        require(!allowed || has_shape(*allowed, lists_.n_words()), "allowed has the wrong shape");
         require(has_shape(out_ids, n, k) && has_shape(out_scores, n, k), "outputs have the wrong shape");
         require(!out_counts || has_shape(*out_counts, n, 3), "out_counts has the wrong shape");
         require(!out_seconds || has_shape(*out_seconds, 4), "out_seconds has the wrong shape");
@@ -322,7 +325,7 @@ class Segments {
 public:
     void add(nb::object searcher, Maybe<const uint32_t, 1> allowed, float share, int64_t count) {
         const Searcher& found = nb::cast<const Searcher&>(searcher);
-        require(!allowed || has_shape(*allowed, found.lists().n_blocks()), "allowed has the wrong shape");
+        require(!allowed || has_shape(*allowed, found.lists().n_words()), "allowed has the wrong shape");
         require(count > 0, "no row of a segment is allowed");
         if (!segments_.empty()) {
             const Lists& first = segments_.front().searcher->lists();
@@ -541,6 +544,9 @@ void bind_search(nb::module_& m) {
           "ranks"_a.noconvert(), "parts"_a.noconvert(), "results"_a.noconvert(), "probes"_a.noconvert(),
           "reranks"_a.noconvert(), "out_hits"_a.noconvert(), "out_squares"_a.noconvert(),
           "Recall and its square, added up over queries, for numbers of results, lists and candidates.");
+    m.def(
+        "block_rows", [](const std::string& coding) { return block_rows(coding_named(coding)); }, "coding"_a,
+        "Rows of a block of codes.");
     m.def(
         "block_bytes",
         [](const std::string& coding, int64_t sections) { return block_bytes(coding_named(coding), sections); },

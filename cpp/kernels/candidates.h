@@ -16,12 +16,14 @@ struct Cut {
 // Larger scores first, then lower rows: a total order, so the same rows remain in whatever order they arrive, for a
 // single query and for a batch.
 struct Candidates {
+    static constexpr int64_t kMostTogether = 64;  // rows that are added before there is a check for room
+
     int64_t wanted, capacity, count;
     int32_t threshold;  // what a new row must reach
     int32_t* scores;    // (capacity,)
     int32_t* rows;      // (capacity,)
 
-    static int64_t capacity_for(int64_t wanted) { return (3 * wanted + 2 * kBlock + 7) / 8 * 8; }
+    static int64_t capacity_for(int64_t wanted) { return (3 * wanted + kMostTogether + 7) / 8 * 8; }
     void compact();  // leaves the wanted ones, and raises the threshold
 };
 

@@ -24,10 +24,21 @@ bool has_avx2() {
 }
 #endif
 
+#ifdef PCPQ_HAVE_AVX512
+bool has_avx512() {
+    __builtin_cpu_init();
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("bmi2");
+}
+#endif
+
 const Kernels* find(const char* name) {
     if (std::strcmp(name, "portable") == 0) return &portable_kernels();
 #ifdef PCPQ_HAVE_AVX2
     if (std::strcmp(name, "avx2") == 0 && has_avx2()) return &avx2_kernels();
+#endif
+#ifdef PCPQ_HAVE_AVX512
+    if (std::strcmp(name, "avx512") == 0 && has_avx512()) return &avx512_kernels();
 #endif
 #ifdef PCPQ_HAVE_NEON
     if (std::strcmp(name, "neon") == 0) return &neon_kernels();  // every 64-bit ARM has it

@@ -1,5 +1,5 @@
-// The arrays of an index as plain structs over caller-owned buffers. Rows are vectors in list order; 32 rows of a list
-// make a block of codes. L lists, m sections of D coordinates, d dimensions.
+// The arrays of an index as plain structs over caller-owned buffers. Rows are vectors in list order; 32 or 64 rows of a
+// list make a block of codes. L lists, m sections of D coordinates, d dimensions.
 // Functions here are static: files for one instruction set must not offer them to the linker (tools/check_symbols.py).
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace pcpq {
 
-constexpr int64_t kBlock = 32;
+constexpr int64_t kMaskRows = 32;  // rows per word of a mask
 
 // Ranks and scores are compared as integers, called keys. INT32_MIN is no key: it fills places where nothing is.
 // Files and queries may hold any float, so NaN and what is too large become the least or the largest key.
@@ -38,16 +38,17 @@ struct Lists {
     // and mean and variance of the biases.
     const float *energies, *bias_means, *bias_variances;  // (L,)
     const int64_t* rows;                                  // (L + 1,)  where each list's rows begin
-    // (L + 1,)  where they begin among the places of blocks, 32 each; the last is the end of the last block. A list
-    // begins with a block of its own, or in that of the list before it.
+    // (L + 1,)  where they begin among the places of blocks; the last is the end of the last block. A list begins with
+    // a block of its own, or in that of the list before it.
     const int64_t* places;
 
-    int64_t n_blocks() const { return places[count] / kBlock; }
+    int64_t n_words() const { return places[count] / kMaskRows; }  // of a mask
 };
 
-// Plain and scaled codes lie in blocks, drawn in segment/packing.py, and have at most 16 codewords and scales per
-// section. All others are unpacked: row after row, and scanned as they lie.
-enum class Coding { plain, scaled, unpacked };
+// Plain, scaled and wide codes lie in blocks, drawn in segment/packing.py. Plain and scaled codes have at most 16
+// codewords and scales per section, wide ones 64 codewords. All others are unpacked: row after row, and scanned as they
+// lie.
+enum class Coding { plain, scaled, wide, unpacked };
 
 struct Codes {
     Coding coding;
@@ -55,7 +56,7 @@ struct Codes {
     bool per_list;            // every list has its own codebook: (L, m, ...)
     int64_t block_bytes;      // unpacked: of a row
     const uint8_t* blocks;    // (n_blocks, block_bytes); unpacked: (n, m) indices of codewords, one byte or two
-    int64_t n_codewords;      // per section: 16; unpacked: any number
+    int64_t n_codewords;      // per section: 16, wide: 64; unpacked: any number
     const float* codewords;   // (m, D, n_codewords)  a codeword is a column
     int64_t n_scales;         // per section: 16; unpacked: any number
     const float* scales;      // (m, n_scales)  as trained; null: none
@@ -77,7 +78,15 @@ static inline const T* of_list(const Codes& codes, const T* values, int64_t list
     return values && codes.per_list ? values + list * size : values;
 }
 
-// Sections of a lookup table: plain codes have two more, for the bias.
+// Rows of a block, and entries of a lookup table per section.
+static inline int64_t block_rows(Coding coding) {
+    return coding == Coding::wide ? 64 : 32;
+}
+static inline int64_t table_entries(Coding coding) {
+    return coding == Coding::wide ? 64 : 16;
+}
+
+// Sections of a lookup table: plain and wide codes have two more, for the bias.
 static inline int64_t table_sections(Coding coding, int64_t sections) {
     return coding == Coding::scaled ? (sections + 1) / 2 * 2 : (sections + 2 + 3) / 4 * 4;
 }
@@ -85,11 +94,24 @@ static inline int64_t table_sections(const Codes& codes) {
     return table_sections(codes.coding, codes.sections);
 }
 
-// Bytes of a block of plain or scaled codes. Two sections take 32 bytes, and 32 more for their scales; blocks of scaled
-// codes end with the bias and the sums of steps.
+static inline int64_t table_size(const Codes& codes) {
+    return table_sections(codes) * table_entries(codes.coding);
+}
+
+// The code of a section of a wide row, whose first byte is given: four sections lie in three lines of 64 bytes, the
+// fourth in the upper two bits of the others.
+static inline int wide_code(const uint8_t* row, int64_t section) {
+    const uint8_t* line = row + section / 4 * 192;
+    const int64_t number = section % 4;
+    return number < 3 ? line[number * 64] & 63 : line[0] >> 6 | (line[64] >> 6) << 2 | (line[128] >> 6) << 4;
+}
+
+// Bytes of a block. Two sections take 32 bytes, and 32 more for their scales; blocks of scaled codes end with the bias
+// and the sums of steps. Four sections of wide codes take 192 bytes.
 static inline int64_t block_bytes(Coding coding, int64_t sections) {
-    const int64_t pairs = table_sections(coding, sections) / 2;
-    return coding == Coding::scaled ? pairs * 2 * kBlock + 3 * kBlock : pairs * kBlock;
+    const int64_t padded = table_sections(coding, sections);
+    if (coding == Coding::wide) return padded / 4 * 3 * 64;
+    return coding == Coding::scaled ? padded * 32 + 3 * 32 : padded * 16;
 }
 
 enum class Keep { none, int8, int16, float16, float32 };

@@ -49,11 +49,12 @@ static inline int64_t encode_scratch_floats(const Codebook& codebook, Scale scal
 
 // One query, ready to scan.
 struct Scan {
-    const uint8_t* lookup_table;  // plain: (m + 2 to a multiple of 4, 16); scaled: products + 128, (m to even, 16)
-    uint8_t bias_products[2];     // scaled: products + 128 of the two digits of the bias, the high one first
-    int32_t zero;                 // the integer of an empty sum
-    float unit;                   // score = unit * integer
-    float constant;               // added to every base
+    const uint8_t*
+        lookup_table;  // plain: (m + 2 to a multiple of 4, 16), wide: 64; scaled: products + 128, (m to even, 16)
+    uint8_t bias_products[2];  // scaled: products + 128 of the two digits of the bias, the high one first
+    int32_t zero;              // the integer of an empty sum
+    float unit;                // score = unit * integer
+    float constant;            // added to every base
     Candidates best;
 };
 
@@ -63,7 +64,7 @@ constexpr int32_t kSignedZero = 32768;  // added to signed sums, so that they co
 struct ScanInput {
     const Lists& lists;
     const Codes& codes;
-    const uint32_t* allowed;  // (n_blocks,) a bit per row, or null: all
+    const uint32_t* allowed;  // a bit per row, or null: all
 };
 
 // A query to rerank rows by: as it is, and as integers of `unit`.
@@ -95,9 +96,9 @@ struct SearchKernels {
     Cut (*cut_keys)(int32_t* keys, int64_t n, int64_t wanted);
     // Moves the pairs that a cut leaves to the front: above `value`, or at it with a row up to `last_row`; how many.
     int64_t (*keep_pairs)(int32_t* scores, int32_t* rows, int64_t n, int32_t value, int32_t last_row);
-    // The products of a query's sections with the codewords of a list, (m, 16).
+    // The products of a query's sections with the codewords of a list, (m, 16), wide: (m, 64).
     void (*codeword_products)(const Codes& codes, int64_t list, const float* query, float* products);
-    // A lookup table holds them as small integers, (table_sections, 16): the least unit they can have, and with the
+    // A lookup table holds them as small integers, one byte each: the least unit they can have, and with the
     // unit of the scan, the table itself and the scan's constant and zero.
     float (*lookup_unit)(const Codes& codes, int64_t list, const float* products, float length, float largest_base);
     void (*make_lookup_table)(const Codes& codes, int64_t list, const float* products, float length, Scan& scan,
@@ -138,11 +139,15 @@ const Kernels& portable_kernels();
 #ifdef PCPQ_HAVE_AVX2
 const Kernels& avx2_kernels();
 #endif
+#ifdef PCPQ_HAVE_AVX512
+const Kernels& avx512_kernels();
+#endif
 #ifdef PCPQ_HAVE_NEON
 const Kernels& neon_kernels();
 #endif
 
-constexpr const char* kLevelNames[] = {"avx2", "neon", "portable"};  // best first; no processor has all of them
+constexpr const char* kLevelNames[] = {"avx512", "avx2", "neon",
+                                       "portable"};  // best first; no processor has all of them
 
 const Kernels& kernels();               // of the selected level
 bool select_kernels(const char* name);  // false: this processor or build lacks it

@@ -21,38 +21,45 @@ inline void rotate_query(const float* matrix, const float* query, int64_t d, flo
     }
 }
 
-// products[j][i] = <q_j, c_ij>, (m, 16).
-template <int D>
+// products[j][i] = <q_j, c_ij>, (m, K).
+template <int K, int D>
 void sized_products(const Codes& codes, const float* codewords, const float* query, float* products) {
     const int64_t size = D > 0 ? D : codes.section_size;
-    for (int64_t j = 0; j < codes.sections; j++, codewords += 16 * size, query += size) {  // (D, 16)
-        Floats low = load(codewords) * broadcast(query[0]), high = load(codewords + 8) * broadcast(query[0]);
-        for (int64_t t = 1; t < size; t++) {
-            low = low + load(codewords + t * 16) * broadcast(query[t]);
-            high = high + load(codewords + t * 16 + 8) * broadcast(query[t]);
+    for (int64_t j = 0; j < codes.sections; j++, codewords += K * size, query += size)  // (D, K)
+        for (int64_t i = 0; i < K; i += 2 * kLanes) {
+            Floats low = load(codewords + i) * broadcast(query[0]);
+            Floats high = load(codewords + i + kLanes) * broadcast(query[0]);
+            for (int64_t t = 1; t < size; t++) {
+                low = low + load(codewords + t * K + i) * broadcast(query[t]);
+                high = high + load(codewords + t * K + i + kLanes) * broadcast(query[t]);
+            }
+            store(products + j * K + i, low);
+            store(products + j * K + i + kLanes, high);
         }
-        store(products + j * 16, low);
-        store(products + j * 16 + 8, high);
+}
+
+template <int K>
+inline void products_of(const Codes& codes, int64_t list, const float* query, float* products) {
+    const float* codewords = of_list(codes, codes.codewords, list, codes.sections * codes.section_size * K);
+    switch (codes.section_size) {
+        case 1:
+            return sized_products<K, 1>(codes, codewords, query, products);
+        case 2:
+            return sized_products<K, 2>(codes, codewords, query, products);
+        case 3:
+            return sized_products<K, 3>(codes, codewords, query, products);
+        case 4:
+            return sized_products<K, 4>(codes, codewords, query, products);
+        default:
+            return sized_products<K, 0>(codes, codewords, query, products);
     }
 }
 
 inline void codeword_products(const Codes& codes, int64_t list, const float* query, float* products) {
-    const float* codewords = of_list(codes, codes.codewords, list, codes.sections * codes.section_size * 16);
-    switch (codes.section_size) {
-        case 1:
-            return sized_products<1>(codes, codewords, query, products);
-        case 2:
-            return sized_products<2>(codes, codewords, query, products);
-        case 3:
-            return sized_products<3>(codes, codewords, query, products);
-        case 4:
-            return sized_products<4>(codes, codewords, query, products);
-        default:
-            return sized_products<0>(codes, codewords, query, products);
-    }
+    (codes.coding == Coding::wide ? products_of<64> : products_of<16>)(codes, list, query, products);
 }
 
-// The bias is two more sections: its byte's low digit and its high one.
+// The bias is two more sections: its byte's low digit and its high one, to the base of the entries per section.
 inline float bias_step_of(const Codes& codes, float length) {
     return codes.bias_by_length ? codes.bias_step * length : codes.bias_step;
 }
@@ -64,18 +71,33 @@ inline float usable(float unit) {
     return unit > 0.0f ? unit : 1.0f;  // all products are zero: any unit will do
 }
 
-// Plain codes: unsigned bytes, counted from each section's least product. The unit is such that any four neighbours add
-// up to at most 254 with rounding, all of them to less than 65,536.
+// The least and the greatest of a section's products.
+struct ProductRange {
+    float least, greatest;
+};
+template <int K>
+inline ProductRange range_of(const float* products) {
+    Floats low = load(products), high = low;
+    for (int i = kLanes; i < K; i += kLanes) {
+        low = smaller(low, load(products + i));
+        high = larger(high, load(products + i));
+    }
+    return {least_lane(low), greatest_lane(high)};
+}
+
+// Plain and wide codes: unsigned bytes, counted from each section's least product. The unit is such that any four
+// neighbours add up to at most 254 with rounding, all of them to less than 65,536.
+template <int K>
 inline float plain_unit(const Codes& codes, const float* products, float step, float largest_base) {
     const int64_t padded = table_sections(codes);
     float four = 0.0f, widest = 0.0f, total = 0.0f;
     for (int64_t j = 0; j < padded; j++) {
         float range = 0.0f;
         if (j < codes.sections) {
-            const Floats a = load(products + j * 16), b = load(products + j * 16 + 8);
-            range = greatest_lane(larger(a, b)) - least_lane(smaller(a, b));
+            const ProductRange found = range_of<K>(products + j * K);
+            range = found.greatest - found.least;
         } else if (j < codes.sections + 2) {
-            range = step * (j == codes.sections ? 15 : 240);
+            range = step * (j == codes.sections ? K - 1 : 255 / K * K);
         }
         four += range;
         total += range;
@@ -87,18 +109,22 @@ inline float plain_unit(const Codes& codes, const float* products, float step, f
     return larger(larger(widest / 252.0f, total / (65500.0f - 0.5f * padded)), largest_base / 1e9f);
 }
 
+template <int K>
 inline void plain_table(const Codes& codes, const float* products, float step, Scan& scan, uint8_t* table) {
     const Floats inverse = broadcast(1.0f / scan.unit);
     for (int64_t j = 0; j < codes.sections; j++) {
-        const Floats a = load(products + j * 16), b = load(products + j * 16 + 8);
-        const float low = least_lane(smaller(a, b));
-        store_bytes(table + j * 16, (a - broadcast(low)) * inverse, (b - broadcast(low)) * inverse);
+        const float low = range_of<K>(products + j * K).least;
+        for (int64_t i = j * K; i < (j + 1) * K; i += 2 * kLanes)
+            store_bytes(table + i, (load(products + i) - broadcast(low)) * inverse,
+                        (load(products + i + kLanes) - broadcast(low)) * inverse);
         scan.constant += low;
     }
     for (int64_t j = codes.sections; j < table_sections(codes); j++) {
-        const float digit = j == codes.sections ? step : j == codes.sections + 1 ? 16 * step : 0.0f;
-        for (int i = 0; i < 16; i++)
-            table[j * 16 + i] = static_cast<uint8_t>(__builtin_lrintf(i * digit * (1.0f / scan.unit)));
+        const bool upper = j == codes.sections + 1;
+        const float digit = j == codes.sections ? step : upper ? K * step : 0.0f;
+        const int most = upper ? 255 / K : K - 1;  // larger digits are no bytes
+        for (int i = 0; i < K; i++)
+            table[j * K + i] = i > most ? 0 : static_cast<uint8_t>(__builtin_lrintf(i * digit * (1.0f / scan.unit)));
     }
     scan.zero = 0;
 }
@@ -138,8 +164,9 @@ inline void scaled_table(const Codes& codes, int64_t list, const float* products
 // The least unit of a lookup table: no sum of its entries is too large, and a base is less than 2^30.
 inline float lookup_unit(const Codes& codes, int64_t list, const float* products, float length, float largest_base) {
     const float step = bias_step_of(codes, length);
-    return usable(codes.coding == Coding::scaled ? scaled_unit(codes, list, products, length, step, largest_base)
-                                                 : plain_unit(codes, products, step, largest_base));
+    if (codes.coding == Coding::scaled) return usable(scaled_unit(codes, list, products, length, step, largest_base));
+    return usable(
+        (codes.coding == Coding::wide ? plain_unit<64> : plain_unit<16>)(codes, products, step, largest_base));
 }
 
 // The lookup table, constant and zero of a scan whose unit is known.
@@ -150,7 +177,7 @@ inline void make_lookup_table(const Codes& codes, int64_t list, const float* pro
     if (codes.coding == Coding::scaled)
         scaled_table(codes, list, products, step, scan, table);
     else
-        plain_table(codes, products, step, scan, table);
+        (codes.coding == Coding::wide ? plain_table<64> : plain_table<16>)(codes, products, step, scan, table);
 }
 
 // What integer scores of lists start from; both have room for n rounded up to 8.

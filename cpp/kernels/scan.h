@@ -1,7 +1,8 @@
-// Sums of lookup-table entries over a block of 32 rows, for one query or up to four, in 16-bit integers.
+// Sums of lookup-table entries over a block of rows, for one query or up to four, in 16-bit integers.
 //
 // Plain codes: a byte holds the codes of two sections; four look-ups are added in 8 bits before they are widened.
 // Scaled codes: the product of two 16-entry tables, products of the query and steps of the scale.
+// Wide codes: scan_wide.h.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include "kernels/candidates.h"
 #include "kernels/index_arrays.h"
 #include "kernels/kernels.h"
+#include "kernels/scan_wide.h"
 #include "simd/simd.h"
 
 namespace pcpq {
@@ -19,25 +21,25 @@ struct BlockSums {
     Shorts first, second;
 };
 
-template <bool scaled>
+template <Coding coding>
 inline uint32_t reaching(const BlockSums& sums, Shorts limit) {
     const Shorts a = at_least(sums.first, limit), b = at_least(sums.second, limit);
-    return scaled ? bits_of_low_high(a, b) : bits_of_even_odd(a, b);
+    return coding == Coding::scaled ? bits_of_low_high(a, b) : bits_of_even_odd(a, b);
+}
+template <Coding coding>
+inline uint64_t reaching(const WideSums& sums, uint16_t limit) {
+    return reaching(sums, limit);
 }
 
 inline void store_sums(const BlockSums& sums, uint16_t* out) {
     store_shorts(out, sums.first);
     store_shorts(out + 16, sums.second);
 }
-// Where a row's sum is in what store_sums wrote: even rows, then odd ones; or rows 0-7, 16-23, 8-15, 24-31.
-template <bool scaled>
+// Where a row's sum is in what store_sums wrote: even rows, then odd ones; scaled: rows 0-7, 16-23, 8-15, 24-31.
+template <Coding coding>
 inline int place_of(int row) {
-    return scaled ? (row & 7) | (row & 8) << 1 | (row & 16) >> 1 : row >> 1 | (row & 1) << 4;
-}
-
-// While a list is read, the next one is prefetched, line by line: a single query would wait for every list.
-inline void prefetch_line(const uint8_t* line) {
-    __builtin_prefetch(line, 0, 2);  // into the second level: the first is full of what is being read
+    if (coding == Coding::scaled) return (row & 7) | (row & 8) << 1 | (row & 16) >> 1;
+    return row >> 1 | (row & 1) << (coding == Coding::wide ? 5 : 4);
 }
 
 // Loops over queries are unrolled, sums are locals: they must live in registers. `ahead` has as many bytes as the
@@ -119,84 +121,119 @@ inline void sum_scaled(const uint8_t* block, const uint8_t* ahead, int64_t pairs
     }
 }
 
+// What rows of a block are summed up to, compared with, and marked by.
+template <Coding coding>
+struct BlockOf {
+    static constexpr int64_t kRows = 32;
+    using Sums = BlockSums;
+    using Limit = Shorts;
+    using Bits = uint32_t;
+    static Limit limit(uint16_t x) { return broadcast_short(x); }
+};
+template <>
+struct BlockOf<Coding::wide> {
+    static constexpr int64_t kRows = 64;
+    using Sums = WideSums;
+    using Limit = uint16_t;
+    using Bits = uint64_t;
+    static Limit limit(uint16_t x) { return x; }
+};
+
 // What a row must reach in one list, as the sums are before the list's base is added.
-inline Shorts limit_of(const Candidates& best, int32_t base) {
+inline uint16_t limit_of(const Candidates& best, int32_t base) {
     const int64_t limit = int64_t{best.threshold} - base;
-    return broadcast_short(static_cast<uint16_t>(limit < 0 ? 0 : limit > 65535 ? 65535 : limit));
+    return static_cast<uint16_t>(limit < 0 ? 0 : limit > 65535 ? 65535 : limit);
 }
 
 // Sums of blocks, each with a bit for every row that reaches its threshold. The sums of every block are written, and
 // then kept or not: which blocks have such rows cannot be predicted, and a wrong guess costs the processor more.
+template <Coding coding>
 struct Hits {
-    static constexpr int kRoom = 64;
+    static constexpr int64_t kRows = BlockOf<coding>::kRows;
+    static constexpr int kRoom = 2048 / kRows;
     int count = 0;
-    uint32_t bits[kRoom];
+    typename BlockOf<coding>::Bits bits[kRoom];
     int32_t block[kRoom];
     int8_t query[kRoom];
-    alignas(32) uint16_t sums[kRoom][kBlock];
+    alignas(64) uint16_t sums[kRoom][kRows];
 
     // Adds the rows to the candidates of their queries.
-    template <bool scaled>
     void flush(Scan* const* scans, const int32_t* bases, int64_t first_row) {
+        static_assert(kRows <= Candidates::kMostTogether);
         for (int i = 0; i < count; i++) {
             Candidates& best = scans[query[i]]->best;
             const int32_t base = bases[query[i]];
-            const auto row = static_cast<int32_t>(first_row + block[i] * kBlock);
-            for (uint32_t left = bits[i]; left; left &= left - 1) {
-                const int within = __builtin_ctz(left);
-                best.scores[best.count] = base + sums[i][place_of<scaled>(within)];
+            const auto row = static_cast<int32_t>(first_row + block[i] * kRows);
+            for (auto left = bits[i]; left; left &= left - 1) {
+                const int within = __builtin_ctzll(left);
+                best.scores[best.count] = base + sums[i][place_of<coding>(within)];
                 best.rows[best.count++] = row + within;
             }
-            if (best.count + kBlock > best.capacity) best.compact();
+            if (best.count + kRows > best.capacity) best.compact();
         }
         count = 0;
     }
 };
 
 // Where to prefetch: the list that comes next, or before it, so that as many bytes as this one has are there.
+template <Coding coding>
 inline const uint8_t* bytes_ahead(const ScanInput& input, int64_t n_blocks, int64_t next) {
-    const int64_t last = input.lists.n_blocks() - n_blocks, first = input.lists.places[next] / kBlock;
+    const int64_t rows = BlockOf<coding>::kRows, all = input.lists.places[input.lists.count] / rows;
+    const int64_t last = all - n_blocks, first = input.lists.places[next] / rows;
     return input.codes.blocks + (first < last ? first : last) * input.codes.block_bytes;
 }
 
+// The bits of a mask for a block.
+template <Coding coding>
+inline typename BlockOf<coding>::Bits allowed_rows(const uint32_t* mask, int64_t block) {
+    if constexpr (coding == Coding::wide)
+        return mask[2 * block] | uint64_t{mask[2 * block + 1]} << 32;
+    else
+        return mask[block];
+}
+
 // Adds the rows of one list that reach the thresholds of Q queries to their candidates.
-template <bool scaled, int Q>
+template <Coding coding, int Q>
 void scan_coded(const ScanInput& input, int64_t list, int64_t next, Scan* const* scans, const int32_t* bases) {
+    using Block = BlockOf<coding>;
+    using Bits = typename Block::Bits;
+    constexpr int64_t kRows = Block::kRows;
     const Lists& lists = input.lists;
     const Codes& codes = input.codes;
     const int64_t n_rows = lists.rows[list + 1] - lists.rows[list], place = lists.places[list];
-    const int64_t before = place % kBlock, first_block = place / kBlock;  // rows of other lists in the first block
-    const int64_t n_blocks = (before + n_rows + kBlock - 1) / kBlock;
-    const int64_t first_row = lists.rows[list] - before, after = (before + n_rows) % kBlock;
+    const int64_t before = place % kRows, first_block = place / kRows;  // rows of other lists in the first block
+    const int64_t n_blocks = (before + n_rows + kRows - 1) / kRows;
+    const int64_t first_row = lists.rows[list] - before, after = (before + n_rows) % kRows;
     const int64_t quads = table_sections(codes) / 4, pairs = (codes.sections + 1) / 2;
     const int64_t block_bytes = codes.block_bytes;
     const uint8_t* steps = reinterpret_cast<const uint8_t*>(of_list(codes, codes.steps, list, pairs * 32));
     const uint8_t* block = codes.blocks + first_block * block_bytes;
-    const uint8_t* ahead = bytes_ahead(input, n_blocks, next);
-    const uint32_t* allowed = input.allowed ? input.allowed + first_block : nullptr;
-    Shorts limits[Q];
-    Hits hits;
+    const uint8_t* ahead = bytes_ahead<coding>(input, n_blocks, next);
+    typename Block::Limit limits[Q];
+    Hits<coding> hits;
     for (int q = 0; q < Q; q++) {
         const Candidates& best = scans[q]->best;
-        limits[q] = limit_of(best, bases[q]);
+        limits[q] = Block::limit(limit_of(best, bases[q]));
         // In a batch, other queries' candidates have pushed the end of these out of the cache.
         __builtin_prefetch(best.scores + best.count, 1);
         __builtin_prefetch(best.rows + best.count, 1);
     }
     for (int64_t b = 0; b < n_blocks; b++, block += block_bytes, ahead += block_bytes) {
-        uint32_t present = b + 1 < n_blocks || after == 0 ? ~0u : (1u << after) - 1;
-        if (b == 0) present &= ~0u << before;
-        if (allowed) present &= allowed[b];
+        Bits present = b + 1 < n_blocks || after == 0 ? ~Bits{0} : (Bits{1} << after) - 1;
+        if (b == 0) present &= ~Bits{0} << before;
+        if (input.allowed) present &= allowed_rows<coding>(input.allowed, first_block + b);
         if (present == 0) continue;
-        BlockSums sums[Q];
-        if constexpr (scaled)
+        typename Block::Sums sums[Q];
+        if constexpr (coding == Coding::scaled)
             sum_scaled<Q>(block, ahead, pairs, steps, scans, sums);
+        else if constexpr (coding == Coding::wide)
+            sum_wide<Q>(block, ahead, quads, scans, sums);
         else
             sum_plain<Q>(block, ahead, quads, scans, sums);
         int count = hits.count;
 #pragma GCC unroll 4
         for (int q = 0; q < Q; q++) {
-            const uint32_t bits = reaching<scaled>(sums[q], limits[q]) & present;
+            const Bits bits = reaching<coding>(sums[q], limits[q]) & present;
             store_sums(sums[q], hits.sums[count]);
             hits.bits[count] = bits;
             hits.block[count] = static_cast<int32_t>(b);
@@ -204,17 +241,23 @@ void scan_coded(const ScanInput& input, int64_t list, int64_t next, Scan* const*
             count += bits != 0;
         }
         hits.count = count;
-        if (count + Q <= Hits::kRoom) continue;
-        hits.flush<scaled>(scans, bases, first_row);
-        for (int q = 0; q < Q; q++) limits[q] = limit_of(scans[q]->best, bases[q]);
+        if (count + Q <= Hits<coding>::kRoom) continue;
+        hits.flush(scans, bases, first_row);
+        for (int q = 0; q < Q; q++) limits[q] = Block::limit(limit_of(scans[q]->best, bases[q]));
     }
-    hits.flush<scaled>(scans, bases, first_row);
+    hits.flush(scans, bases, first_row);
 }
 
 template <int Q>
 void scan_list(const ScanInput& input, int64_t list, int64_t next, Scan* const* scans, const int32_t* bases) {
-    (input.codes.coding == Coding::scaled ? scan_coded<true, Q> : scan_coded<false, Q>)(input, list, next, scans,
-                                                                                        bases);
+    switch (input.codes.coding) {
+        case Coding::scaled:
+            return scan_coded<Coding::scaled, Q>(input, list, next, scans, bases);
+        case Coding::wide:
+            return scan_coded<Coding::wide, Q>(input, list, next, scans, bases);
+        default:
+            return scan_coded<Coding::plain, Q>(input, list, next, scans, bases);
+    }
 }
 
 }  // namespace

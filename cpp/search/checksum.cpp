@@ -105,7 +105,8 @@ uint32_t Guard::list_check(int64_t list) const {
             crc = crc32c(crc, column.bytes + first * column.width, (last - first) * column.width);
     };
     const int64_t first = arrays_.rows[list], last = arrays_.rows[list + 1], place = arrays_.places[list];
-    add(arrays_.by_block, place / kBlock, (place + last - first + kBlock - 1) / kBlock);
+    const int64_t rows = arrays_.rows_per_block;
+    add(arrays_.by_block, place / rows, (place + last - first + rows - 1) / rows);
     add(arrays_.by_row, first, last);
     return crc;
 }

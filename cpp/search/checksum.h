@@ -31,7 +31,8 @@ public:
     struct Arrays {
         std::string file;
         int64_t n_lists;
-        const int64_t *rows, *places;          // (L + 1,)  of lists, as in Lists
+        const int64_t *rows, *places;  // (L + 1,)  of lists, as in Lists
+        int64_t rows_per_block;
         std::vector<Column> by_block, by_row;  // in the order in which they are checked
         const uint32_t* list_checks;           // (L,)
         Column kept;

@@ -17,7 +17,7 @@ namespace pcpq {
 int64_t QuerySearch::bytes(const SearchJob& job, int64_t queries) {
     const int64_t probes = std::min(job.probes, job.lists.count);
     const int64_t numbers = 2 * Candidates::capacity_for(job.rerank) + 3 * probes;
-    const int64_t one = 4 * numbers + table_sections(job.codes) * 16 + 2 * job.lists.dimensions;
+    const int64_t one = 4 * numbers + table_size(job.codes) + 2 * job.lists.dimensions;
     return queries * one + 4 * Scratch::products_size(job, probes);
 }
 
@@ -50,7 +50,7 @@ void QuerySearch::prepare_segment(const SearchJob& job) {
     const int64_t capacity = Candidates::capacity_for(job.rerank);
     scores_.resize(capacity);
     rows_.resize(capacity);
-    table_.resize(table_sections(job.codes) * 16);
+    table_.resize(table_size(job.codes));
     scan.lookup_table = table_.data();
     scan.best = {.wanted = job.rerank,
                  .capacity = capacity,
@@ -192,7 +192,7 @@ void QuerySearch::scan_unpacked(const SearchJob& job, int64_t i) {
     const int64_t list = chosen_[i], first = job.lists.rows[list];
     for (int64_t row = first; row < job.lists.rows[list + 1]; row++) {
         const int64_t place = job.lists.places[list] + row - first;
-        if (job.allowed && !(job.allowed[place / kBlock] >> (place % kBlock) & 1)) continue;
+        if (job.allowed && !(job.allowed[place / kMaskRows] >> (place % kMaskRows) & 1)) continue;
         const float bias = (codes.bias_low + codes.bias_step * codes.unpacked_biases[row]) * bias_factor(codes);
         const float score = (bases_[i] + bias) + unpacked_score(codes, list, products(job, i), row);
         const int32_t integer = as_key(score / scan.unit);
@@ -222,16 +222,21 @@ float QuerySearch::decoded_score(const SearchJob& job, int64_t i, int64_t row) {
     const float* found = products(job, i);
     const int64_t list = chosen_[i], place = row - job.lists.rows[list] + job.lists.places[list];
     if (codes.coding == Coding::unpacked) return unpacked_score(codes, list, found, row);
-    const bool scaled = codes.coding == Coding::scaled;
-    const uint8_t* block = codes.blocks + place / kBlock * codes.block_bytes;
-    const float* scales = of_list(codes, codes.scales, list, codes.sections * 16);
-    const int64_t stride = scaled ? 2 * kBlock : kBlock;  // bytes per pair of sections
+    const int64_t rows = block_rows(codes.coding);
+    const uint8_t* block = codes.blocks + place / rows * codes.block_bytes + place % rows;
     float sums[4] = {};
+    if (codes.coding == Coding::wide) {
+        for (int64_t j = 0; j < codes.sections; j++) sums[j % 4] += found[j * 64 + wide_code(block, j)];
+        return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    }
+    const bool scaled = codes.coding == Coding::scaled;
+    const float* scales = of_list(codes, codes.scales, list, codes.sections * 16);
+    const int64_t stride = scaled ? 64 : 32;  // bytes per pair of sections
     for (int64_t j = 0; j < codes.sections; j++) {
-        const uint8_t* byte = block + place % kBlock + j / 2 * stride;
+        const uint8_t* byte = block + j / 2 * stride;
         const int shift = j % 2 * 4;
         float value = found[j * 16 + (byte[0] >> shift & 15)];
-        if (scaled) value *= scales[j * 16 + (byte[kBlock] >> shift & 15)];
+        if (scaled) value *= scales[j * 16 + (byte[32] >> shift & 15)];
         sums[j % 4] += value;
     }
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);

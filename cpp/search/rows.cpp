@@ -74,8 +74,7 @@ bool mask_rows(const RowMask& job) {
         for (int64_t i = 0; i < count;) {
             const int64_t bit = (place + i) % 32, end = std::min(count, i + 32 - bit);
             uint32_t word = 0;
-            for (int64_t j = i; j < end; j++)
-                word |= static_cast<uint32_t>(chosen[first + j] != 0) << (bit + j - i);
+            for (int64_t j = i; j < end; j++) word |= static_cast<uint32_t>(chosen[first + j] != 0) << (bit + j - i);
             job.mask[(place + i) / 32] |= word;
             i = end;
         }

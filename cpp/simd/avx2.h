@@ -248,6 +248,30 @@ inline Bytes look_up(const uint8_t* table, Bytes index) {
     const __m128i entries = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
     return {_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(entries), index.v)};
 }
+// Indices below 64 of a wide lookup table; the upper two bits of `codes` do not count. Bits 4 and 5 say which sixteen
+// entries are meant.
+struct WideIndex {
+    __m256i low, bit4, bit5;
+};
+inline WideIndex wide_index(Bytes codes) {
+    return {_mm256_and_si256(codes.v, _mm256_set1_epi8(15)), _mm256_slli_epi16(codes.v, 3),
+            _mm256_slli_epi16(codes.v, 2)};
+}
+// table[index] for 32 indices below 64.
+inline Bytes look_up(const uint8_t* table, const WideIndex& index) {
+    const auto sixteen = [&](int first) { return look_up(table + first, Bytes{index.low}).v; };
+    const __m256i lower = _mm256_blendv_epi8(sixteen(0), sixteen(16), index.bit4);
+    const __m256i upper = _mm256_blendv_epi8(sixteen(32), sixteen(48), index.bit4);
+    return {_mm256_blendv_epi8(lower, upper, index.bit5)};
+}
+// The codes in the upper two bits of three others.
+inline Bytes fourth_codes(Bytes a, Bytes b, Bytes c) {
+    const auto bits = [](__m256i x, int mask) {
+        return _mm256_and_si256(x, _mm256_set1_epi8(static_cast<char>(mask)));
+    };
+    return {_mm256_or_si256(_mm256_or_si256(bits(_mm256_srli_epi16(a.v, 6), 3), bits(_mm256_srli_epi16(b.v, 4), 12)),
+                            bits(_mm256_srli_epi16(c.v, 2), 48))};
+}
 inline Bytes add_bytes(Bytes a, Bytes b) {
     return {_mm256_add_epi8(a.v, b.v)};
 }

@@ -290,6 +290,26 @@ inline Bytes look_up(const uint8_t* table, Bytes index) {
     const uint8x16_t entries = vld1q_u8(table);
     return {vqtbl1q_u8(entries, index.low), vqtbl1q_u8(entries, index.high)};
 }
+// Indices below 64 of a wide lookup table; the upper two bits of `codes` do not count.
+struct WideIndex {
+    uint8x16_t low, high;
+};
+inline WideIndex wide_index(Bytes codes) {
+    return {vandq_u8(codes.low, vdupq_n_u8(63)), vandq_u8(codes.high, vdupq_n_u8(63))};
+}
+// table[index] for 32 indices below 64.
+inline Bytes look_up(const uint8_t* table, const WideIndex& index) {
+    const uint8x16x4_t entries = {{vld1q_u8(table), vld1q_u8(table + 16), vld1q_u8(table + 32), vld1q_u8(table + 48)}};
+    return {vqtbl4q_u8(entries, index.low), vqtbl4q_u8(entries, index.high)};
+}
+// The codes in the upper two bits of three others.
+inline uint8x16_t fourth_codes(uint8x16_t a, uint8x16_t b, uint8x16_t c) {
+    return vorrq_u8(vorrq_u8(vshrq_n_u8(a, 6), vandq_u8(vshrq_n_u8(b, 4), vdupq_n_u8(12))),
+                    vandq_u8(vshrq_n_u8(c, 2), vdupq_n_u8(48)));
+}
+inline Bytes fourth_codes(Bytes a, Bytes b, Bytes c) {
+    return {fourth_codes(a.low, b.low, c.low), fourth_codes(a.high, b.high, c.high)};
+}
 inline Bytes add_bytes(Bytes a, Bytes b) {
     return {vaddq_u8(a.low, b.low), vaddq_u8(a.high, b.high)};
 }

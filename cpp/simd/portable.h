@@ -250,12 +250,27 @@ inline Bytes low_nibbles(Bytes a) {
 inline Bytes high_nibbles(Bytes a) {
     return {a.low >> 4, a.high >> 4};
 }
-// table[index] for 32 indices below 16.
+// table[index] for 32 indices.
 inline Bytes look_up(const uint8_t* table, Bytes index) {
     uint8_t found[32];
     write_vector(found, index);
     for (uint8_t& x : found) x = table[x];
     return read_vector<Bytes>(found);
+}
+// Indices below 64 of a wide lookup table; the upper two bits of `codes` do not count.
+struct WideIndex {
+    Bytes codes;
+};
+inline WideIndex wide_index(Bytes codes) {
+    return {{codes.low & 63, codes.high & 63}};
+}
+// table[index] for 32 indices below 64.
+inline Bytes look_up(const uint8_t* table, const WideIndex& index) {
+    return look_up(table, index.codes);
+}
+// The codes in the upper two bits of three others.
+inline Bytes fourth_codes(Bytes a, Bytes b, Bytes c) {
+    return {a.low >> 6 | (b.low >> 6) << 2 | (c.low >> 6) << 4, a.high >> 6 | (b.high >> 6) << 2 | (c.high >> 6) << 4};
 }
 inline Bytes add_bytes(Bytes a, Bytes b) {
     return {a.low + b.low, a.high + b.high};

@@ -1,11 +1,15 @@
 // The SIMD level that a file is compiled for, and what is written once over the operations of any level.
-// kernels_avx2.cpp and kernels_neon.cpp say which level they want; everywhere else it is the portable one.
+// kernels_avx2.cpp, kernels_avx512.cpp and kernels_neon.cpp say which level they want; everywhere else it is the
+// portable one.
 #pragma once
 
 #include <cstdint>
 
 #if defined(PCPQ_SIMD_AVX2)
 #include "simd/avx2.h"
+#if defined(PCPQ_SIMD_AVX512)
+#include "simd/avx512.h"
+#endif
 #elif defined(PCPQ_SIMD_NEON)
 #include "simd/neon.h"
 #else

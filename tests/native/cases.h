@@ -110,7 +110,7 @@ inline int64_t to_eight(int64_t n) {
     return (n + 7) / 8 * 8;
 }
 // Up to `most` rows per list, exactly `most` in the first; some lists begin in the block of the one before.
-inline void place_lists(Random& random, int64_t count, int64_t most, std::vector<int64_t>& rows,
+inline void place_lists(Random& random, int64_t count, int64_t most, int64_t block_rows, std::vector<int64_t>& rows,
                         std::vector<int64_t>& places) {
     rows = places = {0};
     for (int64_t list = 0; list < count; list++) {
@@ -118,7 +118,7 @@ inline void place_lists(Random& random, int64_t count, int64_t most, std::vector
         const bool ends_block = list + 1 == count || random.between(0, 1);
         const int64_t end = places.back() + n;
         rows.push_back(rows.back() + n);
-        places.push_back(ends_block ? (end + pcpq::kBlock - 1) / pcpq::kBlock * pcpq::kBlock : end);
+        places.push_back(ends_block ? (end + block_rows - 1) / block_rows * block_rows : end);
     }
 }
 

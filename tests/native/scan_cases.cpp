@@ -17,9 +17,9 @@ struct Query {
     Scan scan{};
 
     // Tables as searches make them, in whose sums nothing wraps, or of any bytes, or as large as can be.
-    Query(Random& random, int64_t sections, int64_t wanted, int kind) {
+    Query(Random& random, int64_t size, int64_t wanted, int kind) {
         const int64_t most = kind == 0 ? 63 : 255;
-        table = random.integers<uint8_t>(sections * 16, kind == 2 ? 254 : 0, most);
+        table = random.integers<uint8_t>(size, kind == 2 ? 254 : 0, most);
         const int64_t capacity = Candidates::capacity_for(wanted);
         scores.resize(capacity);
         rows.resize(capacity);
@@ -41,18 +41,18 @@ struct Query {
 void scan_list(const Kernels& level, Record& record, Random random, Coding coding, int64_t m, int64_t most,
                int64_t together, int kind, bool filtered) {
     std::vector<int64_t> rows, places;
-    place_lists(random, kLists, most, rows, places);
-    const int64_t n_blocks = places.back() / kBlock, pairs = (m + 1) / 2;
+    place_lists(random, kLists, most, block_rows(coding), rows, places);
+    const int64_t n_blocks = places.back() / block_rows(coding), pairs = (m + 1) / 2;
     const bool scaled = coding == Coding::scaled;
     Lists lists{};
     Codes codes{};
     codes.coding = coding;
     codes.sections = m;
-    codes.block_bytes = scaled ? pairs * 64 + 96 : table_sections(codes) * 16;
+    codes.block_bytes = block_bytes(coding, m);
     codes.per_list = scaled && random.between(0, 1);
     const std::vector<uint8_t> blocks = random.integers<uint8_t>(n_blocks * codes.block_bytes, 0, 255);
     const std::vector<int8_t> steps = random.integers<int8_t>(kLists * pairs * 32, kind == 2 ? 63 : -64, 64);
-    std::vector<uint32_t> allowed(n_blocks);
+    std::vector<uint32_t> allowed(places.back() / kMaskRows);
     for (uint32_t& bits : allowed)
         bits = random.between(0, 2) ? static_cast<uint32_t>(random.bits() & random.bits()) : 0;
     codes.blocks = blocks.data();
@@ -65,7 +65,7 @@ void scan_list(const Kernels& level, Record& record, Random random, Coding codin
     queries.reserve(together);
     Scan* scans[4];
     for (int64_t q = 0; q < together; q++) {
-        queries.emplace_back(random, table_sections(codes), random.between(1, 60), kind);
+        queries.emplace_back(random, table_size(codes), random.between(1, 60), kind);
         scans[q] = &queries[q].scan;
     }
     for (int64_t list = 0; list < kLists; list++) {
@@ -84,13 +84,13 @@ void scan_list(const Kernels& level, Record& record, Random random, Coding codin
 }  // namespace
 
 void add_scan_cases(Cases& cases) {
-    for (Coding coding : {Coding::plain, Coding::scaled})
+    for (Coding coding : {Coding::plain, Coding::scaled, Coding::wide})
         for (int64_t together : {1, 2, 3, 4}) {
             for (int64_t m : {1, 2, 3, 5, 25, 50})
                 for (int kind : {0, 1, 2})
                     for (bool filtered : {false, true})
                         cases.add("scan_list", scan_list, coding, m, 75, together, kind, filtered);
-            for (int64_t most : {1, 31, 32, 33, 64, 1000})
+            for (int64_t most : {1, 31, 32, 33, 63, 64, 65, 1000})
                 cases.add("scan_list", scan_list, coding, 8, most, together, 0, false);
             cases.add("scan_list", scan_list, coding, 192, 40, together, 1, false);
             cases.add("scan_list", scan_list, coding, 768, 40, together, 0, false);

@@ -23,7 +23,7 @@ struct Index {
     SearchJob job{};
 
     Index(Random& random, Coding coding, Keep keep, bool euclidean, bool per_list) {
-        add_lists(random, euclidean);
+        add_lists(random, coding, euclidean);
         add_codes(random, coding, per_list);
         const int64_t n = rows.back();
         kept = random.integers<uint8_t>(n * kDimensionsOfSearch * bytes_of(keep), 0, 255);
@@ -44,9 +44,9 @@ struct Index {
         if (random.between(0, 1)) job.rotation.matrix = matrix.data();
     }
 
-    void add_lists(Random& random, bool exact) {
+    void add_lists(Random& random, Coding coding, bool exact) {
         const int64_t groups = (kLists + 7) / 8, d = kDimensionsOfSearch;
-        place_lists(random, kLists, 90, rows, places);
+        place_lists(random, kLists, 90, block_rows(coding), rows, places);
         coarse = random.integers<int8_t>(groups * (d + 3) / 4 * 4 * 8, -64, 64);
         starts = random.integers<uint16_t>(groups * 16, 0, 65535);
         mean = random.values(Values::normal, d);
@@ -85,10 +85,10 @@ struct Index {
         codes.sections = m;
         codes.section_size = kSectionSize;
         codes.per_list = per_list;
-        codes.n_codewords = unpacked ? 40 : 16;
+        codes.n_codewords = unpacked ? 40 : table_entries(coding);
         codes.n_scales = 16;
-        codes.block_bytes = unpacked ? m : coding == Coding::scaled ? pairs * 64 + 96 : table_sections(codes) * 16;
-        const int64_t units_of_codes = unpacked ? rows.back() : places.back() / kBlock;
+        codes.block_bytes = unpacked ? m : block_bytes(coding, m);
+        const int64_t units_of_codes = unpacked ? rows.back() : places.back() / block_rows(coding);
         blocks = random.integers<uint8_t>(units_of_codes * codes.block_bytes, 0, 255);
         codewords = random.values(Values::normal, codebooks * m * kSectionSize * codes.n_codewords);
         scales = random.values(Values::normal, codebooks * m * 16);
@@ -116,7 +116,7 @@ void whole_search(const Kernels&, Record& record, Random random, Coding coding, 
                   bool per_list, int64_t n_queries) {
     Index index(random, coding, keep, euclidean, per_list);
     const std::vector<float> queries = random.values(Values::normal, n_queries * kDimensionsOfSearch);
-    std::vector<uint32_t> allowed(index.places.back() / kBlock);
+    std::vector<uint32_t> allowed(index.places.back() / kMaskRows);
     for (uint32_t& bits : allowed) bits = static_cast<uint32_t>(random.bits());
     SearchJob& job = index.job;
     job.queries = queries.data();
@@ -147,7 +147,7 @@ void whole_search(const Kernels&, Record& record, Random random, Coding coding, 
 }  // namespace
 
 void add_search_cases(Cases& cases) {
-    for (Coding coding : {Coding::plain, Coding::scaled, Coding::unpacked})
+    for (Coding coding : {Coding::plain, Coding::scaled, Coding::wide, Coding::unpacked})
         for (Keep keep : {Keep::none, Keep::int8, Keep::int16, Keep::float16, Keep::float32})
             for (bool euclidean : {false, true})
                 for (bool per_list : {false, true})

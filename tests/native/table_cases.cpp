@@ -11,15 +11,17 @@ using namespace pcpq;
 
 namespace {
 
-void codeword_products(const Kernels& level, Record& record, Random random, int64_t m, int64_t size, bool per_list,
-                       Values kind) {
-    const std::vector<float> codewords = random.values(kind, 3 * m * size * 16), query = random.values(kind, m * size);
+void codeword_products(const Kernels& level, Record& record, Random random, Coding coding, int64_t m, int64_t size,
+                       bool per_list, Values kind) {
+    const int64_t k = table_entries(coding);
+    const std::vector<float> codewords = random.values(kind, 3 * m * size * k), query = random.values(kind, m * size);
     Codes codes{};
+    codes.coding = coding;
     codes.sections = m;
     codes.section_size = size;
     codes.per_list = per_list;
     codes.codewords = codewords.data();
-    std::vector<float> products(m * 16);
+    std::vector<float> products(m * k);
     for (int64_t list = 0; list < 3; list++) {
         level.search.codeword_products(codes, list, query.data(), products.data());
         record.add(products);
@@ -29,7 +31,7 @@ void codeword_products(const Kernels& level, Record& record, Random random, int6
 // `part` of the products are zero. The unit is what the kernel finds, and more, as a search over many lists has it.
 void make_lookup_table(const Kernels& level, Record& record, Random random, Coding coding, int64_t m, int64_t part,
                        bool by_length, Values kind) {
-    std::vector<float> products = random.values(kind, m * 16);
+    std::vector<float> products = random.values(kind, m * table_entries(coding));
     for (float& x : products) {
         if (random.between(0, 99) < part) x = std::copysign(0.0f, x);
         if (kind == Values::extreme) x *= 1e-21f;  // finite, as with queries of normal length
@@ -49,7 +51,7 @@ void make_lookup_table(const Kernels& level, Record& record, Random random, Codi
             codes.bias_step = step;
             const float length = 0.7f, unit = level.search.lookup_unit(codes, 0, products.data(), length, largest_base);
             record.add(unit);
-            std::vector<uint8_t> table(table_sections(codes) * 16);
+            std::vector<uint8_t> table(table_size(codes));
             for (float times : {1.0f, 1.37f}) {
                 Scan scan{};
                 scan.unit = unit * times;
@@ -148,7 +150,12 @@ void rerank(const Kernels& level, Record& record, Random random, Keep keep, int6
         record.add(scores);
         std::vector<float> bounds(count), read(count * (d + 1));
         if ((keep == Keep::float32 || keep == Keep::float16) && d >= 8) {
-            level.search.bound_scores(kept, d, numbers.data(), count, query.data(), 2.0f, bounds.data());
+            // Bounds of rows that are not finite differ: they are useless, but not wrong.
+            std::vector<int16_t> finite = shorts;
+            for (int16_t& half : finite) half ^= (half & 0x7c00) == 0x7c00 ? 0x400 : 0;
+            Kept bounded = kept;
+            if (keep == Keep::float16) bounded.rows = finite.data();
+            level.search.bound_scores(bounded, d, numbers.data(), count, query.data(), 2.0f, bounds.data());
             // Which NaN is made of infinities depends on the processor.
             for (float& bound : bounds) bound = std::isnan(bound) ? 0.0f : bound;
             record.add(bounds);
@@ -164,11 +171,12 @@ void rerank(const Kernels& level, Record& record, Random random, Keep keep, int6
 
 void add_table_cases(Cases& cases) {
     for (Values kind : kAllValues) {
-        for (int64_t size : {1, 2, 3, 4, 5, 9, 65})
-            for (int64_t m : {1, 2, 7})
-                for (bool per_list : {false, true})
-                    cases.add("codeword_products", codeword_products, m, size, per_list, kind);
-        for (Coding coding : {Coding::plain, Coding::scaled})
+        for (Coding coding : {Coding::plain, Coding::wide})
+            for (int64_t size : {1, 2, 3, 4, 5, 9, 65})
+                for (int64_t m : {1, 2, 7})
+                    for (bool per_list : {false, true})
+                        cases.add("codeword_products", codeword_products, coding, m, size, per_list, kind);
+        for (Coding coding : {Coding::plain, Coding::scaled, Coding::wide})
             for (int64_t m : {1, 2, 3, 4, 5, 50, 65, 192, 768})
                 for (int64_t part : {0, 50, 100})
                     for (bool by_length : {false, true})

@@ -14,21 +14,24 @@ from pcpq.ivf.kmeans import rows_by_list
 from pcpq.quantizers import Quantizer
 from pcpq.quantizers.codes import Codes, Model
 from pcpq.segment.packing import (
-    BLOCK,
     MOST_SECTIONS,
     Blocks,
     pack_plain,
     pack_scaled,
+    pack_wide,
     pair_up,
     scale_steps,
     take_apart,
     unpack,
+    unpack_wide,
 )
 from pcpq.util.lazy import lazy
 from pcpq.util.threads import map_threads
 
 # Lists with fewer training rows per codeword use the shared codebook: their own would overfit.
 ROWS_PER_CODEWORD = 2
+# Most codewords, or pairs of a codeword and a scale, of wide codes.
+WIDE = 64
 # Rows packed at once.
 PACKED_ROWS = 1 << 14
 
@@ -53,6 +56,9 @@ class Codebooks:
     """Fitted quantizers: one for all lists, or one per list."""
 
     quantizers: tuple[Quantizer, ...]
+    wide: bool = (
+        False  # codes of six bits, if the quantizer has so few codewords; indexes of version 1 have none
+    )
 
     @classmethod
     def fit(
@@ -67,8 +73,9 @@ class Codebooks:
     ) -> Codebooks:
         """Train on the residuals of rows; `lists` is the list of each row."""
         shared = quantizer.fit(residuals, directions=rows)
+        wide = fits_wide(shared.model_, shared)
         if kind == "shared" or n_lists == 1:
-            return cls((shared,))
+            return cls((shared,), wide)
         # Either all lists have a bias or none: the scan handles all of them alike.
         bias = shared.get_params()["bias"] and shared.model_.bias_weight > 0
         parameters = shared.get_params() | {"bias": bias, "threads": 1}
@@ -80,7 +87,7 @@ class Codebooks:
                 return shared
             return type(shared)(**parameters).fit(residuals[own], directions=rows[own])
 
-        return cls(tuple(map_threads(fit_one, range(n_lists), threads)))
+        return cls(tuple(map_threads(fit_one, range(n_lists), threads)), wide)
 
     @property
     def model(self) -> Model:
@@ -89,7 +96,9 @@ class Codebooks:
 
     @property
     def coding(self) -> str:
-        """The form of codes: "plain" or "scaled" in blocks; all others are "unpacked", and slower to scan."""
+        """The form of codes: "plain", "scaled" or "wide" in blocks, or "unpacked", which is slower to scan."""
+        if self.wide:
+            return "wide"
         model = self.model
         few = model.readout.shape[1] <= 16 and model.layout.n_sections <= MOST_SECTIONS
         kept_alone = model.vector_levels is None and self.quantizers[0].scale != "exact"
@@ -121,9 +130,11 @@ class Codebooks:
         return decoded
 
     def shrink(self, codes: Codes) -> Codes:
-        """Return codes with two sections per byte, if the scan reads them so."""
+        """Return codes as the scan reads them: two sections per byte, or one number for codeword and scale."""
         if self.coding == "unpacked":
             return codes
+        if self.coding == "wide":
+            return replace(codes, codes=self._joined(codes), scales=None)
         scales = None if codes.scales is None else pair_up(codes.scales)
         return replace(codes, codes=pair_up(codes.codes), scales=scales)
 
@@ -131,6 +142,9 @@ class Codebooks:
         """Return shrunk codes with one section per item."""
         if self.coding == "unpacked":
             return codes
+        if self.coding == "wide":
+            s = self._n_scales
+            return codes if s == 0 else replace(codes, codes=codes.codes // s, scales=codes.codes % s)
         m = self.model.layout.n_sections
         scales = None if codes.scales is None else take_apart(codes.scales, m)
         return replace(codes, codes=take_apart(codes.codes, m), scales=scales)
@@ -165,9 +179,12 @@ class Codebooks:
             part = Blocks(
                 blocks.rows[first : last + 1] - blocks.rows[first],
                 blocks.places[first : last + 1] - blocks.places[first],
+                blocks.size,
             )
-            out = packed[blocks.places[first] // BLOCK : blocks.places[last] // BLOCK]
-            if codes.scales is None:
+            out = packed[blocks.places[first] // blocks.size : blocks.places[last] // blocks.size]
+            if self.coding == "wide":
+                out[:] = pack_wide(part, codes.codes[some], bias_bytes[some])
+            elif codes.scales is None:
                 out[:] = pack_plain(part, m, codes.codes[some], bias_bytes[some])
             else:
                 sums = self._step_sums(take_apart(codes.scales[some], m), lists[some])
@@ -180,6 +197,9 @@ class Codebooks:
         m = self.model.layout.n_sections
         if packed.biases is not None:
             return Codes(packed.blocks.view(self.model.code_dtype).reshape(-1, m), packed.scales), packed.biases
+        if self.coding == "wide":
+            wide_codes, biases = unpack_wide(blocks, packed.blocks, m)
+            return Codes(wide_codes), biases
         codes, scales, biases = unpack(blocks, packed.blocks, m, self.coding == "scaled")
         return Codes(codes, scales), biases
 
@@ -214,9 +234,14 @@ class Codebooks:
 
     @lazy
     def _tables(self) -> tuple[Float32Array, Float32Array | None]:
-        """The (B, m, D, k) codewords and (B, m, s) scales of all codebooks, zero-padded to at least 16."""
+        """The (B, m, D, k) codewords and (B, m, s) scales of all codebooks, zero-padded to at least 16.
+
+        For wide codes, the codewords are the products of codewords and scales.
+        """
         models = [quantizer.model_ for quantizer in self.quantizers]
         m, k, size = self.model.readout.shape
+        if self.wide:
+            return np.stack([wide_codewords(model) for model in models]), None
         codewords = np.zeros((len(models), m, size, max(k, 16)), np.float32)
         for book, model in zip(codewords, models, strict=True):
             book[:, :, :k] = model.readout.transpose(0, 2, 1) * np.float32(model.unit)
@@ -243,6 +268,23 @@ class Codebooks:
         return sums
 
     @property
+    def _n_scales(self) -> int:
+        """The number of scales per section; 0 without scales."""
+        return 0 if self.model.scales is None else int(self.model.scales.shape[1])
+
+    def _joined(self, codes: Codes) -> Bytes:
+        """Return the (n, m) numbers of codewords, or of pairs of a codeword and a scale, as bytes."""
+        joined = codes.codes.astype(np.uint8)
+        if codes.scales is not None:
+            joined = joined * np.uint8(self._n_scales) + codes.scales
+        return joined
+
+    @property
+    def block_rows(self) -> int:
+        """Rows per block of codes."""
+        return _core.block_rows("plain" if self.coding == "unpacked" else self.coding)
+
+    @property
     def block_bytes(self) -> int:
         """Bytes per block of codes."""
         return _core.block_bytes(coding=self.coding, sections=self.model.layout.n_sections)
@@ -261,3 +303,23 @@ def in_vector_unit(codes: Codes, unit: float) -> Codes:
     if codes.biases is None:
         return codes
     return replace(codes, biases=codes.biases.astype(np.float32) * np.float32(unit))
+
+
+def fits_wide(model: Model, quantizer: Quantizer) -> bool:
+    """Return whether codes fit six bits: a codeword, or a codeword with its scale, and not four bits each."""
+    k = model.readout.shape[1]
+    choices = k if model.scales is None else k * model.scales.shape[1]
+    alone = model.vector_levels is None and quantizer.scale != "exact"
+    return alone and 16 < choices <= WIDE and model.layout.n_sections <= MOST_SECTIONS
+
+
+def wide_codewords(model: Model) -> Float32Array:
+    """Return the (m, D, 64) codewords, or products of codewords and scales, zero where there are fewer."""
+    m, _, size = model.readout.shape
+    values = model.readout[:, :, None, :] * np.float32(model.unit)
+    if model.scales is not None:
+        values = values * model.scales[:, None, :, None]
+    columns = np.zeros((m, size, WIDE), np.float32)
+    flat = values.reshape(m, -1, size).transpose(0, 2, 1)
+    columns[:, :, : flat.shape[2]] = flat
+    return columns

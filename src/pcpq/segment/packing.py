@@ -1,8 +1,9 @@
-"""Packing of codes into blocks of 32 rows, as the scan reads them.
+"""Packing of codes into blocks of rows, as the scan reads them.
 
-The rows of a list fill blocks of 32; its last block may hold fewer. If lists have few rows, blocks are dense:
-they hold rows of consecutive lists without gaps. Two sections share a byte, a is the even and b the odd one;
-row p of the block is at byte p:
+The rows of a list fill blocks of 32 or 64; its last block may hold fewer. If lists have few rows, blocks are
+dense: they hold rows of consecutive lists without gaps. Row p of the block is at byte p of each line.
+
+In blocks of 32 rows two sections share a byte, a is the even and b the odd one:
 
     plain   for every pair of sections   32 bytes  codes     a | b << 4
             (the bias is two more sections, its low and its high digit; zeros fill up to four sections)
@@ -12,6 +13,13 @@ row p of the block is at byte p:
             then                         32 bytes  bias      low digit | high digit << 4
                                          64 bytes  128 times the sum of the row's steps, modulo 2^16, rows 0-7,
                                                    16-23, 8-15, 24-31: the order of sums in SIMD registers
+
+In blocks of 64 rows codes have six bits, and four sections a, b, c and d share three bytes:
+
+    wide    for every four sections      64 bytes  a | (d & 3) << 6
+                                         64 bytes  b | (d >> 2 & 3) << 6
+                                         64 bytes  c | (d >> 4) << 6
+            (the bias is two more sections, its lower six bits and its upper two; zeros fill up to four)
 """
 
 from __future__ import annotations
@@ -25,7 +33,8 @@ from numpy.typing import NDArray
 from pcpq import _core
 from pcpq.io.arrays import Bytes, Float32Array
 
-BLOCK = 32
+# Rows per word of a mask.
+MASK_ROWS = 32
 LARGEST_STEP = 64
 # Largest rounding error in a signed 16-bit sum, and the number of sections that it allows.
 ROUNDING_ROOM = 16_000
@@ -36,18 +45,19 @@ Number = TypeVar("Number", bound=np.generic)
 
 @dataclass(frozen=True)
 class Blocks:
-    """The starts of lists: as rows in list order, and as places in blocks of 32."""
+    """The starts of lists: as rows in list order, and as places in blocks."""
 
     rows: NDArray[np.int64]  # (L + 1,)  the last is the number of rows
     places: NDArray[np.int64]  # (L + 1,)  the last is the end of the last block
+    size: int = 32  # rows per block, a multiple of MASK_ROWS
 
     @classmethod
-    def of(cls, counts: NDArray[np.int64], dense: bool = False) -> Blocks:
+    def of(cls, counts: NDArray[np.int64], dense: bool = False, size: int = 32) -> Blocks:
         """Return the blocks for lists of `counts` rows; if `dense`, lists share blocks."""
         rows = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        places = rows.copy() if dense else np.concatenate([[0], np.cumsum(_whole_blocks(counts))])
-        places[-1] = _whole_blocks(places[-1])
-        return cls(rows, places.astype(np.int64))
+        places = rows.copy() if dense else np.concatenate([[0], np.cumsum(_whole_blocks(counts, size))])
+        places[-1] = _whole_blocks(places[-1], size)
+        return cls(rows, places.astype(np.int64), size)
 
     @property
     def dense(self) -> bool:
@@ -57,7 +67,7 @@ class Blocks:
     @property
     def count(self) -> int:
         """The number of blocks."""
-        return int(self.places[-1]) // BLOCK
+        return int(self.places[-1]) // self.size
 
     def row_places(self) -> NDArray[np.int64]:
         """Return the (n,) place of every row, rows in list order."""
@@ -65,11 +75,11 @@ class Blocks:
         return np.arange(self.rows[-1]) + np.repeat(self.places[:-1] - self.rows[:-1], counts)
 
     def mask(self, chosen: NDArray[np.bool_], order: NDArray[np.int32] | None = None) -> NDArray[np.uint32]:
-        """Return the (n_blocks,) mask of (n,) booleans: one bit per row, 32 bits per block.
+        """Return the mask of (n,) booleans: one bit per place of the blocks, 32 bits per word.
 
         Rows are in list order, or chosen[i] is that of row order[i].
         """
-        mask = np.empty(self.count, np.uint32)
+        mask = np.empty(int(self.places[-1]) // MASK_ROWS, np.uint32)
         if not _core.mask_rows(
             chosen=np.ascontiguousarray(chosen),
             order=None if order is None else np.ascontiguousarray(order),
@@ -81,30 +91,30 @@ class Blocks:
         return mask
 
     def bits(self, rows: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-        """Return the block of every row, and its bit in the mask of that block."""
+        """Return the word of every row in a mask, and its bit in that word."""
         lists = np.searchsorted(self.rows, rows, side="right") - 1
         places = rows - self.rows[lists] + self.places[lists]
-        return places // BLOCK, np.uint32(1) << (places % BLOCK).astype(np.uint32)
+        return places // MASK_ROWS, np.uint32(1) << (places % MASK_ROWS).astype(np.uint32)
 
     def chosen_rows(self, mask: NDArray[np.uint32]) -> NDArray[np.intp]:
         """Return the rows of a mask, ascending; fast if they are few."""
-        blocks = np.flatnonzero(mask)
-        bits = np.unpackbits(mask[blocks].view(np.uint8), bitorder="little").reshape(-1, BLOCK)
-        block, bit = np.nonzero(bits)
-        places = blocks[block] * BLOCK + bit
+        words = np.flatnonzero(mask)
+        bits = np.unpackbits(mask[words].view(np.uint8), bitorder="little").reshape(-1, MASK_ROWS)
+        word, bit = np.nonzero(bits)
+        places = words[word] * MASK_ROWS + bit
         lists = np.searchsorted(self.places, places, side="right") - 1
         rows: NDArray[np.intp] = places - self.places[lists] + self.rows[lists]
         return rows
 
     def spread(self, values: NDArray[Number]) -> NDArray[Number]:
-        """Return (n, ...) values of rows in list order as (n_blocks, 32, ...), zero at empty places."""
+        """Return (n, ...) values of rows in list order as (n_blocks, size, ...), zero at empty places."""
         out = np.zeros((int(self.places[-1]), *values.shape[1:]), values.dtype)
         out[self.row_places()] = values
-        return out.reshape(-1, BLOCK, *values.shape[1:])
+        return out.reshape(-1, self.size, *values.shape[1:])
 
 
-def _whole_blocks(places: NDArray[np.int64]) -> NDArray[np.int64]:
-    return -(-places // BLOCK) * BLOCK
+def _whole_blocks(places: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    return -(-places // size) * size
 
 
 def pair_up(values: Bytes) -> Bytes:
@@ -154,21 +164,46 @@ def pack_scaled(
     return np.ascontiguousarray(np.concatenate(parts, axis=1))
 
 
+def pack_wide(blocks: Blocks, codes: Bytes, biases: Bytes) -> Bytes:
+    """Return (n_blocks, bytes) of (n, m) codes under 64 and (n,) bias bytes, rows in list order."""
+    n, m = codes.shape
+    sections = np.zeros((n, -(-(m + 2) // 4), 4), np.uint8)
+    flat = sections.reshape(n, -1)
+    flat[:, :m] = codes
+    flat[:, m], flat[:, m + 1] = biases & 63, biases >> 6
+    fourth = sections[:, :, 3]
+    lines: Bytes = sections[:, :, :3] | np.stack([fourth << 6, fourth >> 2 << 6, fourth >> 4 << 6], axis=2)
+    return _by_column(blocks, lines.reshape(n, -1)).reshape(blocks.count, -1)
+
+
+def unpack_wide(blocks: Blocks, packed: Bytes, n_sections: int) -> tuple[Bytes, Bytes]:
+    """Return (n, m) codes and (n,) bias bytes of packed wide codes, rows in list order."""
+    places = blocks.row_places()
+    lines = packed.reshape(len(packed), -1, blocks.size)[places // blocks.size, :, places % blocks.size]
+    threes = lines.reshape(len(lines), -1, 3)
+    upper = threes >> 6
+    fourth = upper[:, :, 0] | upper[:, :, 1] << 2 | upper[:, :, 2] << 4
+    flat = np.concatenate([threes & 63, fourth[:, :, None]], axis=2).reshape(len(lines), -1)
+    biases = flat[:, n_sections] | flat[:, n_sections + 1] << 6
+    return np.ascontiguousarray(flat[:, :n_sections]), biases
+
+
 def _by_column(blocks: Blocks, columns: Bytes) -> Bytes:
-    """Return (n, c) bytes of rows as (n_blocks, c, 32)."""
+    """Return (n, c) bytes of rows as (n_blocks, c, size)."""
     return np.ascontiguousarray(blocks.spread(columns).transpose(0, 2, 1))
 
 
 def unpack(blocks: Blocks, packed: Bytes, n_sections: int, scaled: bool) -> tuple[Bytes, Bytes | None, Bytes]:
     """Return pairs of codes, pairs of scales or None, and (n,) bias bytes, rows in list order."""
     places = blocks.row_places()
-    block, lane = places // BLOCK, places % BLOCK
+    size = blocks.size
+    block, lane = places // size, places % size
     n_pairs, last = (n_sections + 1) // 2, n_sections // 2
     if scaled:
-        both = packed[:, : n_pairs * 2 * BLOCK].reshape(len(packed), n_pairs, 2, BLOCK)
-        biases = packed[:, n_pairs * 2 * BLOCK : (n_pairs * 2 + 1) * BLOCK]
+        both = packed[:, : n_pairs * 2 * size].reshape(len(packed), n_pairs, 2, size)
+        biases = packed[:, n_pairs * 2 * size : (n_pairs * 2 + 1) * size]
         return both[block, :, 0, lane], both[block, :, 1, lane], biases[block, lane]
-    columns = packed.reshape(len(packed), -1, BLOCK)[block, :, lane]
+    columns = packed.reshape(len(packed), -1, size)[block, :, lane]
     codes, bias = np.ascontiguousarray(columns[:, :n_pairs]), columns[:, last].copy()
     if n_sections % 2:
         bias = bias >> 4 | columns[:, last + 1] << np.uint8(4)

@@ -30,7 +30,7 @@ from pcpq.util.threads import available_threads, map_threads
 
 # Scores before rounding to float32: the results of parts are merged by these.
 Scores = NDArray[np.float64]
-# One bit per row, 32 bits per block.
+# One bit per place of a block, 32 bits per word.
 Mask = NDArray[np.uint32]
 # Queries per task of a thread: native code reads the codes of a list once for all of them.
 QUERIES_TOGETHER = 512
@@ -84,7 +84,9 @@ class Segment:
         rows.sort_by_list()
         n_lists = len(trained.partition)
         counts = np.bincount(rows.lists, minlength=n_lists).astype(np.int64)
-        blocks = Blocks.of(counts, dense=len(rows) < LEAST_ROWS_PER_BLOCK * n_lists)
+        blocks = Blocks.of(
+            counts, dense=len(rows) < LEAST_ROWS_PER_BLOCK * n_lists, size=trained.codebooks.block_rows
+        )
         packed = trained.codebooks.pack(blocks, rows.lists, Codes(rows.codes, rows.scales), rows.bias_bytes)
         return cls(
             trained=trained,

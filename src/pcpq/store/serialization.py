@@ -18,7 +18,7 @@ from pcpq.quantizers import Quantizer, options_of, quantizer_from_json, quantize
 from pcpq.quantizers.codes import Model
 from pcpq.quantizers.encoder import scale_columns
 from pcpq.quantizers.sections import Layout
-from pcpq.segment.codebooks import Codebooks, PackedCodes
+from pcpq.segment.codebooks import WIDE, Codebooks, PackedCodes, fits_wide
 from pcpq.segment.ids import StringIds
 from pcpq.segment.kept_vectors import LARGEST_INTEGER
 from pcpq.segment.list_statistics import ListStatistics
@@ -85,6 +85,7 @@ def write_trained(path: Path, trained: Trained) -> FileEntry:
     layout = trained.codebooks.model.layout
     about = {number: getattr(trained, number) for number in TRAINED_NUMBERS} | {
         "sections": [layout.n_sections, layout.section_size],
+        **({"wide": True} if trained.codebooks.wide else {}),
         "books": [
             quantizer_to_json(book) | {number: getattr(book.model_, number) for number in MODEL_NUMBERS}
             for book in books
@@ -120,7 +121,10 @@ def read_trained(directory: Path, entry: FileEntry) -> Trained:
         if len(numbers) not in (1, n) or numbers.min() < 0 or numbers.max() >= len(books):
             raise FormatError(f"{tensors.path}: {len(numbers)} codebooks for {n} lists")
         check_same_shapes(tensors, books, len(numbers))
-        codebooks = Codebooks(tuple(books[number] for number in numbers))
+        check_booleans({"wide": about.get("wide", False)}, ("wide",))
+        codebooks = Codebooks(tuple(books[number] for number in numbers), about.get("wide", False))
+        if codebooks.wide and not fits_wide(codebooks.model, codebooks.quantizers[0]):
+            raise FormatError(f"{tensors.path}: wide codes of more than {WIDE} codewords")
         settings = {number: about[number] for number in TRAINED_NUMBERS}
         partition = Partition(centroids, spreads, offsets)
         return Trained(partition=partition, matrix=matrix, codebooks=codebooks, **settings)
@@ -229,7 +233,8 @@ def read_segment(directory: Path, entry: FileEntry, name: str, trained: Trained)
         check_numbers(about, SEGMENT_RANGES)
         check_booleans(about, ("dense",))
         counts = tensors.shaped("counts", "U32", (n_lists,)).astype(np.int64)
-        blocks, n = Blocks.of(counts, about["dense"]), int(counts.sum())
+        blocks = Blocks.of(counts, about["dense"], trained.codebooks.block_rows)
+        n = int(counts.sum())
         if not 1 <= n <= MOST_ROWS:
             raise FormatError(f"{tensors.path}: has {n} rows; expected 1 to {MOST_ROWS}")
         packed = _packed(tensors, trained, blocks, n)
@@ -357,6 +362,7 @@ def guard_of(
         by_block=by_block,
         by_row=by_row,
         kept=_by_row(segment.kept, n),
+        rows_per_block=segment.blocks.size,
         rows_per_page=rows_per_page,
         list_checks=list_checks,
         page_checks=page_checks,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pcpq.quantizers import PQ, QPCPQ, Quantizer
-from pcpq.segment.packing import BLOCK
 from pcpq.segment.training import default_lists
 
 ID_BYTES = 8
+BLOCK_ROWS = 32
 # Bytes per row besides its coordinates: the unit of kept integers; gain and bias if no vectors are kept.
 BESIDE = {None: 6, "int8": 4, "int16": 4}
 # Bytes per coordinate of kept vectors.
@@ -36,7 +36,7 @@ class Design(NamedTuple):
         # As described in packing.py: the bias takes two more sections, or one byte and a sum.
         code = 2 * -(-sections // 2) + 3 if self.scaled else 2 * -(-(sections + 2) // 4)
         lists = min(default_lists(n), n)
-        overhead = 1 + BLOCK / 2 * lists / n
+        overhead = 1 + BLOCK_ROWS / 2 * lists / n
         kept = COORDINATE[self.keep] * dimensions + BESIDE[self.keep]
         return code * overhead + kept + ID_BYTES + 4 * dimensions * lists / n
 

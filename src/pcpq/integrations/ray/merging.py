@@ -22,7 +22,7 @@ from pcpq.quantizers.codes import Codes
 from pcpq.segment.encoded_rows import EncodedRowsBuilder
 from pcpq.segment.ids import StringIds
 from pcpq.segment.list_statistics import ListStatistics
-from pcpq.segment.packing import BLOCK, Blocks
+from pcpq.segment.packing import Blocks
 from pcpq.segment.segment import LEAST_ROWS_PER_BLOCK, Segment
 from pcpq.segment.trained import Trained
 from pcpq.store.serialization import (
@@ -55,6 +55,7 @@ class Frame:
     places: dict[str, int]  # offset of each array, for a header of the expected length
     rows_per_page: int
     unpacked: bool
+    block_rows: int
 
     @property
     def path(self) -> Path:
@@ -64,7 +65,7 @@ class Frame:
     @property
     def blocks(self) -> Blocks:
         """First rows and blocks of the lists."""
-        return Blocks.of(self.counts, dense=self.dense)
+        return Blocks.of(self.counts, dense=self.dense, size=self.block_rows)
 
     @property
     def dense(self) -> bool:
@@ -110,6 +111,7 @@ def frame_of(
         places={},
         rows_per_page=rows_per_page,
         unpacked=example.packed.unpacked,
+        block_rows=example.blocks.size,
     )
     pages = -(-n // rows_per_page)
     spread = ListStatistics(1.0, np.zeros((3, len(counts))), 0.0)
@@ -168,7 +170,7 @@ def write_lists(frame: Frame, trained: Trained, entries: Sequence[FileEntry], li
         )
     rows, _ = builder.finish()
     rows.sort_by_list()
-    blocks = Blocks.of(counts, dense=frame.dense)
+    blocks = Blocks.of(counts, dense=frame.dense, size=frame.block_rows)
     codes = Codes(rows.codes, rows.scales)
     packed = trained.codebooks.pack(blocks, rows.lists, codes, rows.bias_bytes)
     columns = {name: getattr(rows, name) for name in ("gains", "biases", "kept", "units", "ids")}
@@ -183,7 +185,7 @@ def write_lists(frame: Frame, trained: Trained, entries: Sequence[FileEntry], li
     try:
         for name, array in large_arrays(segment).items():
             by_block = name == "codes" and not frame.unpacked
-            start = int(frame.blocks.places[lists.start]) // BLOCK if by_block else first
+            start = int(frame.blocks.places[lists.start]) // frame.block_rows if by_block else first
             width = size_of((frame.shapes[name][0], frame.shapes[name][1][1:]))
             write_at(descriptor, frame.places[name] + start * width, as_bytes(array))
         os.fsync(descriptor)
@@ -209,13 +211,13 @@ def checks_of_pages(
         return first_page, np.zeros(0, np.uint32)
     some = kept[first_page * rows_per_page - first : end_page * rows_per_page - first]
     rows = np.array([0, len(some)])
-    places = np.array([0, -(-len(some) // BLOCK) * BLOCK])
     checks, one_list = np.empty(end_page - first_page, np.uint32), np.empty(1, np.uint32)
     flat = as_bytes(some).reshape(len(some), -1)
     guard = _core.Guard(
         file="",
         rows=rows,
-        places=places,
+        places=rows,
+        rows_per_block=1,
         by_block=[],
         by_row=[],
         kept=flat,

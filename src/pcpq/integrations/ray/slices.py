@@ -20,7 +20,7 @@ from pcpq.io.arrays import Float32Array, Ids
 from pcpq.search.snapshot import Snapshot
 from pcpq.segment.guard import Guard
 from pcpq.segment.list_statistics import ListStatistics
-from pcpq.segment.packing import BLOCK, Blocks
+from pcpq.segment.packing import Blocks
 from pcpq.segment.part import Part, rows_in
 from pcpq.segment.segment import Allowed, Mask, Segment, refuse_string_filter
 from pcpq.store.serialization import guard_of
@@ -105,17 +105,17 @@ class SlicedPart:
 
     def __init__(self, part: Part, lists: slice) -> None:
         whole, blocks = part.segment, part.segment.blocks
-        n_lists = len(blocks.rows) - 1
+        n_lists, size = len(blocks.rows) - 1, blocks.size
         first, last = int(blocks.rows[lists.start]), int(blocks.rows[lists.stop])
-        first_block = int(blocks.places[lists.start]) // BLOCK
+        first_block = int(blocks.places[lists.start]) // size
         end = (
             int(blocks.places[lists.stop - 1]) + last - int(blocks.rows[lists.stop - 1]) if last > first else 0
         )
-        end_block = max(first_block, -(-end // BLOCK))
+        end_block = max(first_block, -(-end // size))
         rows = np.clip(blocks.rows - first, 0, last - first)
-        places = np.clip(blocks.places - BLOCK * first_block, 0, BLOCK * (end_block - first_block))
+        places = np.clip(blocks.places - size * first_block, 0, size * (end_block - first_block))
         places[: lists.start] = 0
-        places[lists.stop :] = BLOCK * (end_block - first_block)
+        places[lists.stop :] = size * (end_block - first_block)
         some, some_blocks = slice(first, last), slice(first_block, end_block)
         packed = whole.packed
         columns: dict[str, Any] = {
@@ -131,7 +131,7 @@ class SlicedPart:
         spread: Any = WholeSpread(whole.spread, np.diff(blocks.rows))
         own = replace(
             whole,
-            blocks=Blocks(rows, places),
+            blocks=Blocks(rows, places, size),
             packed=packed._replace(
                 blocks=packed.blocks[some if packed.unpacked else some_blocks],
                 scales=None if packed.scales is None else packed.scales[some],
