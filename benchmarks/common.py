@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import synthetic
 
 from pcpq.quantizers.clustering import Section, assign, choose_seeds, cluster
 
 # Whether vectors of a set are normalized; the others are searched by inner product.
-UNIT_NORM = {"glove": True, "minilm": True, "lastfm48k": False, "npm": False}
+UNIT_NORM = {"glove": True, "minilm": True, "lastfm48k": False, "npm": False, "text256": True} | dict.fromkeys(
+    synthetic.SETS, True
+)
 BOOTSTRAPS = 10_000
 
 
@@ -56,11 +59,18 @@ def default_metric(name: str) -> str:
     return "cosine" if UNIT_NORM[name] else "dot"
 
 
-def load(folder: Path, name: str, metric: str | None = None, rows: int | None = None) -> Data:
-    """Load NAME_base.npy (or some of its rows) and NAME_query.npy, and compute the true neighbours."""
+def load(folder: Path | None, name: str, metric: str | None = None, rows: int | None = None) -> Data:
+    """Load NAME_base.npy (or some of its rows) and NAME_query.npy, and compute the true neighbours.
+
+    A synthetic set is made instead, and needs no folder.
+    """
     metric = metric or default_metric(name)
-    base = np.load(folder / f"{name}_base.npy").astype(np.float32)
-    queries = np.load(folder / f"{name}_query.npy").astype(np.float32)
+    if name in synthetic.SETS:
+        base, queries = synthetic.make(name)
+    else:
+        assert folder is not None
+        base = np.load(folder / f"{name}_base.npy").astype(np.float32)
+        queries = np.load(folder / f"{name}_query.npy").astype(np.float32)
     if rows is not None:
         base = base[np.sort(np.random.default_rng(0).permutation(len(base))[:rows])]
     if metric == "cosine":

@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 from common import Data, data_folder, default_metric, load, save, shared_rows
-from peers_indexes import Kind, Pcpq, Setting, label
+from peers_base import Kind, Setting
+from peers_indexes import Pcpq, label
 from peers_tuning import Candidate, Queries, Sweep, race
 
 from pcpq.experiments.environment import environment

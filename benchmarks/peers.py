@@ -1,9 +1,10 @@
-"""Compare search speed at equal recall with Faiss, ScaNN, hnswlib and usearch; one thread, one core.
+"""Compare search speed at equal recall with other libraries; one thread, one core.
 
     python benchmarks/peers.py --data FOLDER                        kept vectors: recall 0.90, 0.95, 0.98
     python benchmarks/peers.py --data FOLDER --mode codes           codes only compared with RaBitQ: recall 0.85
     python benchmarks/peers.py --data FOLDER --curve                curves of 14 points, recall 0.5 to 0.998
     python benchmarks/peers.py --data FOLDER --only faiss scann     some of the contestants
+    python benchmarks/peers.py --sets latent512                     a set that is made, which needs no folder
     python benchmarks/peers.py --data FOLDER --sets glove --choices benchmarks/results/peers_glove.json
     python benchmarks/peers.py --data FOLDER --sets glove --rows 20000 --rounds 2     a quick try
 
@@ -14,6 +15,10 @@ Then all contestants run in alternation, with all queries in one batch ("batch")
 ("single"), by CPU time; a turn is the best of three. Results go to benchmarks/results/peers_*.json, those of
 --curve to curves_*.json; --rows or another metric is part of the name. Fewer than three rounds are a try with
 fewer kinds, numbers of lists and settings, and the name contains "try".
+
+Contestants are Faiss (PQ fast scan, RaBitQ in lists and in HNSW), ScaNN, hnswlib, usearch, RaBitQLib (lists,
+and SymphonyQG as "symphony") and LoRANN. turbovec sits out: it only scans all codes, without lists, graph or
+reranking, so that no setting trades speed for recall; quantizers.py compares its codes.
 """
 
 from __future__ import annotations
@@ -31,9 +36,11 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["MKL_NUM_THREADS"] = "1"
 
 import numpy as np
+import synthetic
 from common import Data, data_folder, default_metric, load, save, shared_rows
+from peers_base import K, Setting
 from peers_curves import Curves, found_in, report_curves, trace
-from peers_indexes import Entry, K, Setting, codes_entries, entries
+from peers_indexes import Entry, codes_entries, entries, names
 from peers_tuning import MODES, Candidate, Queries, Sweep, Tuner, race
 
 from pcpq.experiments.environment import environment
@@ -177,7 +184,8 @@ def verdicts(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def compare(name: str, options: argparse.Namespace) -> None:
     """Compare all contestants on one data set."""
     metric = options.metric or default_metric(name)
-    data = load(data_folder(options.data), name, metric, options.rows)
+    folder = None if name in synthetic.SETS else data_folder(options.data)
+    data = load(folder, name, metric, options.rows)
     count, d = data.base.shape
     is_try = options.rounds < 3
     factors = TRY_FACTORS if is_try else LIST_FACTORS
@@ -248,7 +256,7 @@ def main() -> None:
     parser.add_argument("--metric", choices=("cosine", "dot", "euclidean"), help="default: by data set")
     parser.add_argument("--mode", choices=("kept", "codes"), default="kept")
     parser.add_argument("--curve", action="store_true", help="measure whole curves of recall and speed")
-    parser.add_argument("--only", nargs="+", choices=("pcpq", "faiss", "rabitq", "scann", "hnswlib", "usearch"))
+    parser.add_argument("--only", nargs="+", choices=names())
     parser.add_argument(
         "--targets", nargs="+", type=float, help="recalls (default: 0.90 0.95 0.98; codes 0.85)"
     )

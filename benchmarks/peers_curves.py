@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from common import shared_rows, summary
-from peers_indexes import Contestant, K, Setting
+from peers_base import Contestant, K, Setting
 from peers_tuning import MODES, Candidate, Queries, Sweep, Tuner, race
 
 POINTS = 14  # per curve

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 from common import shared_rows
-from peers_indexes import Contestant, Entry, K, Kind, Setting, label
+from peers_base import Contestant, K, Kind, Setting
+from peers_indexes import Entry, label
 
 Name = TypeVar("Name")
 
