@@ -27,6 +27,7 @@ class Contestant:
 
     package = ""  # its name on PyPI
     module = ""
+    needs = ""  # a name that only newer versions of the module have
     has_lists = True
     narrowest = 1
     # A middle value comes first, because its time limits the time spent on the others.

@@ -119,6 +119,7 @@ class FaissHnsw(Graph):
     """HNSW of Faiss over RaBitQ codes, without vectors; it has only euclidean distance."""
 
     package, module = "faiss-cpu", "faiss"
+    needs = "IndexHNSWRaBitQ"
 
     def fill(self, vectors: np.ndarray, metric: str) -> None:
         import faiss

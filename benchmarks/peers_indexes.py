@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,6 +70,8 @@ class Entry:
         """Return why the contestant cannot take part, or None."""
         if importlib.util.find_spec(self.make.module) is None:
             return f"{self.make.package} is not installed"
+        if self.make.needs and not hasattr(importlib.import_module(self.make.module), self.make.needs):
+            return f"this version of {self.make.package} has no {self.make.needs}"
         return None
 
 
