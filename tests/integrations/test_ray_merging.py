@@ -28,13 +28,19 @@ DIMENSIONS, ROWS = 128, 7000
 CONFIGURATIONS = {
     "default": {"metric": "dot"},
     "codes only": {"metric": "cosine", "keep": None},
+    "wide codes": {"metric": "dot", "quantizer": pcpq.PQ(section_size=8, n_centers=32), "keep": "float16"},
     "distances, unpacked codes": {
         "metric": "euclidean",
-        "quantizer": pcpq.PQ(section_size=8, n_centers=32),
+        "quantizer": pcpq.PQ(section_size=8, n_centers=80),
         "keep": "float32",
     },
     "exact scales": {"metric": "dot", "quantizer": pcpq.APCPQ(section_size=8, n_centers=16), "keep": "int8"},
     "lists that share blocks": {"metric": "dot", "n_lists": 1000},
+    "lists that share wide blocks": {
+        "metric": "dot",
+        "n_lists": 1000,
+        "quantizer": pcpq.PQ(section_size=8, n_centers=32),
+    },
 }
 
 
