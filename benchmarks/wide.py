@@ -2,9 +2,9 @@
 
     python benchmarks/wide.py --data FOLDER
 
-One list of 8,192 rows of GloVe, whose codes fit into the L2 cache, k = 1: hardly any candidates. Times are measured
-by the native code, best of many rounds, all codes and levels alternating. Recall is 10@R: the share of the true ten
-among the best R by codes. Results go to benchmarks/results/wide.json.
+One list of 8,192 rows of GloVe, whose codes fit into the L2 cache, k = 1: hardly any candidates. Times are
+measured by the native code, best of many rounds, all codes and levels alternating. Recall is 10@R: the share of
+the true ten among the best R by codes. Results go to benchmarks/results/wide.json.
 """
 
 from __future__ import annotations
