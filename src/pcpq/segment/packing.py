@@ -177,7 +177,8 @@ def pack_wide(blocks: Blocks, codes: Bytes, biases: Bytes) -> Bytes:
     flat[:, :m] = codes
     flat[:, m], flat[:, m + 1] = biases & 63, biases >> 6
     fourth = sections[:, :, 3]
-    lines: Bytes = sections[:, :, :3] | np.stack([fourth << 6, fourth >> 2 << 6, fourth >> 4 << 6], axis=2)
+    upper: Bytes = np.stack([fourth << 6, fourth >> 2 << 6, fourth >> 4 << 6], axis=2)
+    lines = sections[:, :, :3] | upper
     return _by_column(blocks, lines.reshape(n, -1)).reshape(blocks.count, -1)
 
 
