@@ -5,6 +5,7 @@ import json
 import pickle
 import shutil
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -37,12 +38,21 @@ def coding_of(index):
     return index._state.snapshot.trained.codebooks.coding
 
 
-def with_other_codes(fitted):
+@cache
+def trained_once(name, metric, codebooks):
+    return small_index(quantizer=QUANTIZERS[name], metric=metric, codebooks=codebooks, keep=None)
+
+
+def fitted(name, metric, codebooks):
+    """An index without vectors, trained once for all SIMD levels."""
+    return copy.copy(trained_once(name, metric, codebooks))
+
+
+def with_other_codes(index):
     """The same training, with codes as they were before there were wide ones."""
-    trained = fitted._state.snapshot.trained
-    index = copy.copy(fitted)
-    index._state = State(replace(trained, codebooks=Codebooks(trained.codebooks.quantizers)))
-    return index
+    trained, other = index._state.snapshot.trained, copy.copy(index)
+    other._state = State(replace(trained, codebooks=Codebooks(trained.codebooks.quantizers)))
+    return other
 
 
 @pytest.mark.parametrize(
@@ -71,7 +81,7 @@ def test_codes_are_wide_if_a_codeword_and_its_scale_fit_six_bits(quantizer, codi
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("name", QUANTIZERS)
 def test_wide_codes_answer_as_other_forms_of_the_same_codes(name, metric, codebooks, simd_level):
-    index = small_index(quantizer=QUANTIZERS[name], metric=metric, codebooks=codebooks, keep=None)
+    index = fitted(name, metric, codebooks)
     other = with_other_codes(index)
     assert coding_of(index) == "wide"
     assert coding_of(other) in ("scaled", "unpacked")
