@@ -36,7 +36,7 @@ class Run:
     """An index and a setting, measured repeatedly."""
 
     def __init__(self, index: pcpq.Index, queries: np.ndarray, k: int, probes: int, rerank: int) -> None:
-        self.search = index._state.snapshot.only_segment.searcher.search
+        self.search = index._state.snapshot.parts[0].segment.searcher.search
         self.queries, self.probes, self.rerank = queries, probes, rerank
         self.ids = np.empty((len(queries), k), np.int64)
         self.scores = np.empty((len(queries), k))

@@ -205,6 +205,20 @@ def kernels() -> str:
     return markdown(head, lines) + "\n\n" + ran_in(found["environment"])
 
 
+def wide() -> str:
+    """Return the table of scan times of wide codes and of other forms of the same codes, by SIMD level."""
+    found = committed("wide")
+    levels = list(found["runs"][0]["levels"])
+    lines = []
+    for run in found["runs"]:
+        times = [run["levels"][level][mode]["ns_per_row"] for level in levels for mode in MODES]
+        recalls = [f"{run['recall'][at]:.3f}" for at in ("10", "20")]
+        lines.append((run["code"], run["coding"], run["bytes_per_row"], *recalls, *times))
+    head = ["code", "form", "bytes per row", "10@10", "10@20"]
+    head += [f"{level}, {queries}, ns per row" for level in levels for queries in ("four", "one")]
+    return markdown(head, lines) + "\n\n" + ran_in(found["environment"])
+
+
 def growth() -> str:
     """Return the table of search time by number of vectors, at equal recall, without the largest."""
     found = committed("growth")
@@ -609,6 +623,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "against": against,
     "ratios": ratios,
     "kernels": kernels,
+    "wide": wide,
     "growth": growth,
     "largest": largest,
     "building": building,

@@ -29,11 +29,11 @@ def load(file):
     return arrays, metadata, json.loads(metadata.get(ABOUT, "{}"))
 
 
-def seal(arrays, about):
+def seal(arrays, about, block_rows):
     """Make all checksums right, where arrays have the right shapes for it."""
     if "list_checks" in arrays:
         try:
-            blocks = Blocks.of(arrays["counts"].astype(np.int64), about["dense"])
+            blocks = Blocks.of(arrays["counts"].astype(np.int64), about["dense"], block_rows)
             unpacked = "code_biases" in arrays
             n = int(arrays["counts"].sum())
             codes = [_by_row(arrays["codes"], len(arrays["codes"]))]
@@ -96,7 +96,7 @@ def forge(path, kind, edit=None, edit_header=None, edit_about=None):
     if kind == "live":
         metadata = {"check": str(checksum(arrays["words"]))} if "words" in arrays else metadata
     else:
-        seal(arrays, about)
+        seal(arrays, about, 64 if read_manifest(path).wide else 32)
         if edit_about is not None:
             about = edit_about(about) or about
         metadata = {ABOUT: about if isinstance(about, str) else json.dumps(about)}

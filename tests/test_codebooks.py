@@ -17,12 +17,16 @@ QUANTIZERS = [
     quantizer.set_params(max_iterations=4)
     for quantizer in (
         pcpq.PQ(section_size=2),
-        pcpq.PQ(section_size=4, n_centers=64),
+        pcpq.PQ(section_size=3, n_centers=64),
+        pcpq.PQ(section_size=2, n_centers=40),
+        pcpq.PQ(section_size=4, n_centers=100),
         pcpq.APQ(section_size=2),
         pcpq.APQ(section_size=2, norm_scale=True),
         pcpq.PCPQ(section_size=2),
         pcpq.APCPQ(section_size=2),
         pcpq.QPCPQ(section_size=2),
+        pcpq.QPCPQ(section_size=3, n_centers=8, n_scales=8),
+        pcpq.QPCPQ(section_size=3, n_centers=20, n_scales=3),
         pcpq.QPCPQ(section_size=4, n_centers=200, n_scales=20),
         pcpq.QAPCPQ(section_size=2),
         pcpq.QPCPQ(section_size=4, n_centers=40, scales_per="vector"),
@@ -107,7 +111,9 @@ def test_a_batch_is_its_queries_one_at_a_time_on_every_simd_level(quantizer, cod
 
 
 @pytest.mark.parametrize(
-    "quantizer", [pcpq.PQ(), pcpq.QPCPQ(), pcpq.PCPQ(), pcpq.PQ(n_centers=256)], ids=name_of
+    "quantizer",
+    [pcpq.PQ(), pcpq.QPCPQ(), pcpq.PCPQ(), pcpq.PQ(n_centers=40), pcpq.PQ(n_centers=256)],
+    ids=name_of,
 )
 def test_rows_added_later_and_given_back_are_the_same_with_a_codebook_a_list(quantizer, few):
     vectors, queries = few

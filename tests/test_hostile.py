@@ -29,7 +29,8 @@ LISTS = [3, 8, 16, 32]
 QUANTIZERS = {
     "plain": pcpq.PQ(section_size=2, max_iterations=1, gain=False, bias=False),
     "scaled": pcpq.QPCPQ(section_size=2, max_iterations=1, gain=False, bias=False),
-    "unpacked": pcpq.PQ(section_size=2, n_centers=20, max_iterations=1, gain=False, bias=False),
+    "wide": pcpq.PQ(section_size=2, n_centers=20, max_iterations=1, gain=False, bias=False),
+    "unpacked": pcpq.PQ(section_size=2, n_centers=70, max_iterations=1, gain=False, bias=False),
 }
 
 
@@ -288,6 +289,22 @@ def test_codes_of_codewords_and_scales_that_are_not_there_are_refused(scales_per
     quantizer = pcpq.QPCPQ(section_size=4, n_centers=5, n_scales=3, scales_per=scales_per, max_iterations=1)
     index = small_index(quantizer=quantizer, keep=None)
     index.add(VECTORS[:60])
+    index.save(tmp_path / "index")
+    forge(tmp_path / "index", "first", lambda arrays: arrays["codes"].__setitem__(slice(None), 255))
+    opened = pcpq.open(tmp_path / "index")
+    opened.search(QUERIES)
+    for use in (lambda: opened.reconstruct([5]), opened._state.snapshot.parts[0].segment.rows):
+        with pytest.raises(pcpq.FormatError, match=r"segment-.*a code names codeword"):
+            use()
+
+
+@pytest.mark.parametrize("scales", [None, 3])
+def test_wide_codes_of_codewords_that_are_not_there_are_refused(scales, tmp_path):
+    quantizer = pcpq.PQ(section_size=4, n_centers=20, max_iterations=1)
+    if scales is not None:
+        quantizer = pcpq.QPCPQ(section_size=4, n_centers=20, n_scales=scales, max_iterations=1)
+    index = small_index(quantizer=quantizer, keep=None)
+    index.add(VECTORS[:200])
     index.save(tmp_path / "index")
     forge(tmp_path / "index", "first", lambda arrays: arrays["codes"].__setitem__(slice(None), 255))
     opened = pcpq.open(tmp_path / "index")

@@ -40,6 +40,8 @@ def test_all_lists_and_rows_re_ranked_in_float32_are_brute_force(metric, data, s
         pcpq.PQ(section_size=2),
         pcpq.APQ(section_size=3, n_centers=11),
         pcpq.QPCPQ(section_size=3, n_scales=8),
+        pcpq.PQ(section_size=3, n_centers=64),
+        pcpq.QPCPQ(section_size=3, n_scales=4),
         pcpq.QAPCPQ(section_size=2),
     ],
     ids=lambda quantizer: type(quantizer).__name__,
@@ -74,10 +76,14 @@ def test_a_batch_gives_what_its_queries_give_one_at_a_time(metric, keep, data):
         assert np.array_equal(alone.scores, together.scores[i])
 
 
-@pytest.mark.parametrize("method", [pcpq.PQ, pcpq.QPCPQ])
-def test_simd_levels_give_the_same_bits(method, data):
+@pytest.mark.parametrize(
+    "quantizer",
+    [pcpq.PQ(section_size=2), pcpq.QPCPQ(section_size=2), pcpq.PQ(section_size=3, n_centers=64)],
+    ids=["plain", "scaled", "wide"],
+)
+def test_simd_levels_give_the_same_bits(quantizer, data):
     vectors, queries = data
-    index = pcpq.build(vectors, metric="dot", keep=None, quantizer=method(section_size=2), n_lists=20)
+    index = pcpq.build(vectors, metric="dot", keep=None, quantizer=quantizer, n_lists=20)
     found = []
     before = _core.simd_level()
     try:
@@ -107,8 +113,9 @@ def test_any_number_of_dimensions(dimensions, keep):
     [
         pcpq.PQ(section_size=1, n_centers=2, max_iterations=1),
         pcpq.QPCPQ(section_size=2, n_centers=2, n_scales=2, max_iterations=1),
+        pcpq.PQ(section_size=1, n_centers=17, max_iterations=1),
     ],
-    ids=["PQ", "QPCPQ"],
+    ids=["plain", "scaled", "wide"],
 )
 def test_sums_over_thousands_of_sections_stay_in_sixteen_bits(quantizer):
     vectors = np.random.default_rng(0).normal(size=(80, 4096)).astype(np.float32)
@@ -119,11 +126,12 @@ def test_sums_over_thousands_of_sections_stay_in_sixteen_bits(quantizer):
     assert not (found[80:] == np.arange(80)).any()
 
 
+@pytest.mark.parametrize("quantizer", [None, pcpq.PQ(section_size=3, n_centers=64)], ids=["default", "wide"])
 @pytest.mark.parametrize("share", [0.0005, 0.1, 0.9])
-def test_a_filter_finds_what_brute_force_finds_among_the_allowed(share, data):
+def test_a_filter_finds_what_brute_force_finds_among_the_allowed(share, quantizer, data):
     vectors, queries = data
     allowed = np.flatnonzero(np.random.default_rng(3).random(len(vectors)) < share)
-    index = pcpq.build(vectors, metric="dot", keep="float32", n_lists=40)
+    index = pcpq.build(vectors, metric="dot", keep="float32", n_lists=40, quantizer=quantizer)
     ids = index.search(queries, k=10, probes=2, filter=allowed).ids
     assert np.isin(ids[ids >= 0], allowed).all()
     assert ((ids >= 0).sum(axis=1) == min(10, len(allowed))).all()

@@ -96,9 +96,12 @@ def test_many_small_parts_answer_as_one_to_the_last_bit(metric, keep, data, fitt
         ("euclidean", pcpq.QPCPQ(section_size=2, n_scales=8), "shared"),
         ("cosine", pcpq.QAPCPQ(section_size=3), "shared"),
         ("euclidean", pcpq.PQ(section_size=2, n_centers=40), "shared"),
+        ("cosine", pcpq.PQ(section_size=2, n_centers=80), "shared"),
+        ("dot", pcpq.QPCPQ(section_size=3, n_centers=20, n_scales=3), "shared"),
         ("dot", pcpq.APQ(section_size=3, n_centers=7), "shared"),
         ("dot", pcpq.QPCPQ(section_size=2), "per_list"),
         ("euclidean", pcpq.PQ(section_size=3), "per_list"),
+        ("euclidean", pcpq.PQ(section_size=3, n_centers=17), "per_list"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )

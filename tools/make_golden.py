@@ -46,7 +46,19 @@ def indexes() -> dict[str, pcpq.Index]:
     )
     largest = pcpq.build(rows[:N], 2**63 - 1 - np.arange(N), metric="dot", n_lists=4)
     largest.remove([2**63 - 3])
-    return {"plain": plain, "scaled": scaled, "exact": exact, "largest": largest}
+    wide = pcpq.build(rows[:N], metric="euclidean", n_lists=4, quantizer=pcpq.PQ(section_size=2, n_centers=40))
+    wide.add(rows[:7] + 0.01)
+    wide.remove([3, 250, 303])
+    projective = pcpq.QPCPQ(section_size=3, n_centers=16, n_scales=4)
+    pairs = pcpq.build(rows[:N], words, metric="dot", keep=None, n_lists=4, quantizer=projective)
+    return {
+        "plain": plain,
+        "scaled": scaled,
+        "exact": exact,
+        "largest": largest,
+        "wide": wide,
+        "wide-scaled": pairs,
+    }
 
 
 def answers(index: pcpq.Index) -> dict[str, Any]:

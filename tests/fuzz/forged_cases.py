@@ -77,7 +77,7 @@ def cases(seed: int, indexes: Indexes) -> Iterator[Case]:
 
 def attacks() -> Iterator[Case]:
     """Yield cases with extreme floats in arrays that lists and thresholds are chosen by."""
-    some = ("plain", "scaled", "unpacked", "own plain")
+    some = ("plain", "scaled", "wide", "unpacked", "own plain")
     arrays, values = ("centers", "spreads", "offsets"), (np.nan, np.inf, 3e38)
     for coding, n_lists, array, value in product(some, LISTS, arrays, values):
         edit = {"kind": "trained", "array": array, "how": "set", "value": value, "places": None}

@@ -32,7 +32,7 @@ FAST = {"max_iterations": 2, "gain": False, "bias": False}  # the sample that de
 CODINGS: dict[str, dict[str, Any]] = {
     "plain": {"quantizer": pcpq.PQ(section_size=2, **FAST)},
     "scaled": {"quantizer": pcpq.QPCPQ(section_size=2, max_iterations=2, gain=True, bias=True)},
-    "unpacked": {"quantizer": pcpq.PQ(section_size=2, n_centers=20, **FAST)},
+    "unpacked": {"quantizer": pcpq.PQ(section_size=2, n_centers=70, **FAST)},
     "unpacked scales": {"quantizer": pcpq.QPCPQ(section_size=4, n_centers=30, n_scales=20, **FAST)},
     "exact": {"quantizer": pcpq.PCPQ(section_size=4, max_iterations=2, gain=True, bias=True)},
     "vector": {
@@ -43,6 +43,9 @@ CODINGS: dict[str, dict[str, Any]] = {
     "own plain": {"quantizer": pcpq.PQ(section_size=2, n_centers=4, **FAST), "codebooks": "per_list"},
     "own scaled": {"quantizer": pcpq.QPCPQ(section_size=4, n_centers=4, **FAST), "codebooks": "per_list"},
     "own exact": {"quantizer": pcpq.PCPQ(section_size=2, n_centers=4, **FAST), "codebooks": "per_list"},
+    "wide": {"quantizer": pcpq.PQ(section_size=2, n_centers=40, max_iterations=2, gain=True, bias=True)},
+    "wide scales": {"quantizer": pcpq.QPCPQ(section_size=3, n_centers=20, n_scales=3, **FAST)},
+    "own wide": {"quantizer": pcpq.PQ(section_size=3, n_centers=17, **FAST), "codebooks": "per_list"},
 }
 LISTS = (3, 8, 16, 32)
 KEEPS = (None, "int8", "int16", "float16", "float32")

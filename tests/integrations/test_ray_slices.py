@@ -26,11 +26,22 @@ CONFIGURATIONS = {
     "distances": {"metric": "euclidean", "keep": "float32"},
     "scaled codes": {"metric": "dot", "keep": None},
     "distances by codes": {"metric": "euclidean", "keep": None},
-    "unpacked codes": {"metric": "dot", "quantizer": pcpq.PQ(section_size=4, n_centers=32), "keep": "float16"},
+    "wide codes": {"metric": "dot", "quantizer": pcpq.PQ(section_size=4, n_centers=32), "keep": "float16"},
+    "wide codes only": {
+        "metric": "euclidean",
+        "quantizer": pcpq.QPCPQ(section_size=3, n_centers=20, n_scales=3),
+        "keep": None,
+    },
+    "unpacked codes": {"metric": "dot", "quantizer": pcpq.PQ(section_size=4, n_centers=80), "keep": "float16"},
     "exact scales": {"metric": "dot", "quantizer": pcpq.PCPQ(section_size=4, n_centers=8), "keep": None},
     "a codebook per list": {"metric": "dot", "codebooks": "per_list", "n_lists": 12},
     "rotated": {"metric": "dot", "rotation": "random"},
     "lists that share blocks": {"metric": "dot", "n_lists": 600},
+    "lists that share wide blocks": {
+        "metric": "dot",
+        "n_lists": 600,
+        "quantizer": pcpq.PQ(section_size=3, n_centers=64),
+    },
 }
 
 

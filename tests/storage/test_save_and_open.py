@@ -29,6 +29,8 @@ QUANTIZERS = [
         pcpq.QPCPQ(section_size=4, n_centers=40, scales_per="vector"),
         pcpq.QPCPQ(section_size=4, n_centers=100, n_scales=20),
         pcpq.QAPCPQ(section_size=2),
+        pcpq.PQ(section_size=3, n_centers=64),
+        pcpq.QPCPQ(section_size=2, n_centers=20, n_scales=3),
     )
 ]
 

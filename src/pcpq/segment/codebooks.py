@@ -56,9 +56,7 @@ class Codebooks:
     """Fitted quantizers: one for all lists, or one per list."""
 
     quantizers: tuple[Quantizer, ...]
-    wide: bool = (
-        False  # codes of six bits, if the quantizer has so few codewords; indexes of version 1 have none
-    )
+    wide: bool = False  # codes of six bits; stored: an index of version 1 with so few codewords has other codes
 
     @classmethod
     def fit(

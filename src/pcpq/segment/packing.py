@@ -69,6 +69,11 @@ class Blocks:
         """The number of blocks."""
         return int(self.places[-1]) // self.size
 
+    @property
+    def mask_words(self) -> int:
+        """The number of words of a mask."""
+        return int(self.places[-1]) // MASK_ROWS
+
     def row_places(self) -> NDArray[np.int64]:
         """Return the (n,) place of every row, rows in list order."""
         counts = np.diff(self.rows)
@@ -79,7 +84,7 @@ class Blocks:
 
         Rows are in list order, or chosen[i] is that of row order[i].
         """
-        mask = np.empty(int(self.places[-1]) // MASK_ROWS, np.uint32)
+        mask = np.empty(self.mask_words, np.uint32)
         if not _core.mask_rows(
             chosen=np.ascontiguousarray(chosen),
             order=None if order is None else np.ascontiguousarray(order),
@@ -172,7 +177,8 @@ def pack_wide(blocks: Blocks, codes: Bytes, biases: Bytes) -> Bytes:
     flat[:, :m] = codes
     flat[:, m], flat[:, m + 1] = biases & 63, biases >> 6
     fourth = sections[:, :, 3]
-    lines: Bytes = sections[:, :, :3] | np.stack([fourth << 6, fourth >> 2 << 6, fourth >> 4 << 6], axis=2)
+    upper: Bytes = np.stack([fourth << 6, fourth >> 2 << 6, fourth >> 4 << 6], axis=2)
+    lines = sections[:, :, :3] | upper
     return _by_column(blocks, lines.reshape(n, -1)).reshape(blocks.count, -1)
 
 

@@ -34,8 +34,8 @@ class Part:
         """Return which of these rows exist and are not removed; row -1 does not exist."""
         exists = rows >= 0
         if self.not_removed is not None:
-            blocks, bits = self.segment.blocks.bits(np.maximum(rows, 0))
-            exists &= (self.not_removed[blocks] & bits) != 0
+            words, bits = self.segment.blocks.bits(np.maximum(rows, 0))
+            exists &= (self.not_removed[words] & bits) != 0
         return exists
 
     def without(self, rows: NDArray[np.intp]) -> Part:
@@ -43,8 +43,8 @@ class Part:
         if len(rows) == 0:
             return self
         mask = (self.segment.every_row if self.not_removed is None else self.not_removed).copy()
-        blocks, bits = self.segment.blocks.bits(rows)
-        np.bitwise_and.at(mask, blocks, ~bits)
+        words, bits = self.segment.blocks.bits(rows)
+        np.bitwise_and.at(mask, words, ~bits)
         return replace(self, count=self.count - len(rows), not_removed=mask)
 
     def rows_left(self) -> NDArray[np.intp]:

@@ -22,7 +22,7 @@ from pcpq.util.system import patiently
 
 MANIFEST = "manifest.json"
 FORMAT = "pcpq"
-# Version 2 allows a larger `next_id`, which readers of version 1 refuse; it is written only if needed.
+# Version 2 allows a larger `next_id`, and wide codes; it is written only if needed.
 VERSIONS = (1, 2)
 LARGEST_NUMBER = (1 << 62) - 1  # of counts and sizes
 LARGEST_NEXT_ID = 1 << 63  # after the largest int64 id was used
@@ -58,6 +58,7 @@ class Manifest:
     trained: FileEntry
     parts: tuple[StoredPart, ...]
     recall: RecallCurve | None  # None: not measured
+    wide: bool = False  # whether codes are wide; the trained file says so too
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Manifest) and self.text() == other.text())
@@ -76,7 +77,7 @@ class Manifest:
     @property
     def version(self) -> int:
         """The smallest format version that can represent the manifest."""
-        return 1 if self.next_id <= LARGEST_NUMBER else 2
+        return 2 if self.wide or self.next_id > LARGEST_NUMBER else 1
 
     def text(self) -> bytes:
         """Return the content of the manifest file."""
@@ -91,6 +92,7 @@ class Manifest:
             "trained": asdict(self.trained),
             "parts": [asdict(part) for part in self.parts],
             "recall": recall,
+            **({"wide": True} if self.wide else {}),
         }
         return json_text(content | {"check": check_of(content)}).encode()
 
@@ -187,6 +189,9 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
             raise FormatError(f"{path}: a segment is named twice, or ids have no kind")
         if content["kind"] not in (None, *KINDS) or not isinstance(content["settings"], dict):
             raise FormatError(f"{path}: ids are of kind {content['kind']!r}, settings {content['settings']!r}")
+        wide = content.get("wide", False)
+        if type(wide) is not bool or (wide and content["version"] == 1):
+            raise FormatError(f"{path}: wide is {wide!r} in version {content['version']}")
         return Manifest(
             generation=whole(content["generation"], path),
             config=IndexConfig.from_json(content["settings"]),
@@ -196,6 +201,7 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
             trained=entry_of(content["trained"], "trained", path),
             parts=parts,
             recall=None if content.get("recall") is None else RecallCurve.from_json(content["recall"]),
+            wide=wide,
         )
 
 

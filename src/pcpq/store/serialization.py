@@ -124,7 +124,7 @@ def read_trained(directory: Path, entry: FileEntry) -> Trained:
         check_booleans({"wide": about.get("wide", False)}, ("wide",))
         codebooks = Codebooks(tuple(books[number] for number in numbers), about.get("wide", False))
         if codebooks.wide and not fits_wide(codebooks.model, codebooks.quantizers[0]):
-            raise FormatError(f"{tensors.path}: wide codes of more than {WIDE} codewords")
+            raise FormatError(f"{tensors.path}: wide codes of fewer than 17 or more than {WIDE} codewords")
         settings = {number: about[number] for number in TRAINED_NUMBERS}
         partition = Partition(centroids, spreads, offsets)
         return Trained(partition=partition, matrix=matrix, codebooks=codebooks, **settings)

@@ -279,6 +279,7 @@ class Store:
             trained=trained,
             parts=parts,
             recall=snapshot.recall,
+            wide=snapshot.trained.codebooks.wide,
         )
         return last if new == last and (self.directory / MANIFEST).exists() else None
 
@@ -297,6 +298,7 @@ class Store:
             trained=trained,
             parts=parts,
             recall=snapshot.recall,
+            wide=snapshot.trained.codebooks.wide,
         )
         pending.text = manifest.text()
         manifest = readable(pending.text, self.directory)
@@ -472,6 +474,9 @@ class Store:
                 f"{self.directory / MANIFEST}: {config.metric}, {config.keep};"
                 f" trained for {trained.metric}, {trained.keep}"
             )
+        if manifest.wide != trained.codebooks.wide:
+            kinds = [f"codes are {'' if wide else 'not '}wide" for wide in (manifest.wide, not manifest.wide)]
+            raise FormatError(f"{self.directory / MANIFEST}: {kinds[0]}; in {manifest.trained.file} {kinds[1]}")
         parts = tuple(self._part(part, trained, disk) for part in manifest.parts)
         for part in parts:
             if (part.segment.names is not None) != (manifest.kind == "str"):
@@ -507,7 +512,7 @@ class Store:
 
         def read_live(entry: FileEntry) -> Part:
             tensors = Tensors(self.directory, entry)
-            live = tensors.shaped("words", "U32", (segment.blocks.count,))
+            live = tensors.shaped("words", "U32", (segment.blocks.mask_words,))
             tensors.check("words", tensors.metadata.get("check"))
             return Part(segment, Part(segment, 0, live).only(segment.every_row).count, live)
 

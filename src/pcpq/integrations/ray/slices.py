@@ -20,7 +20,7 @@ from pcpq.io.arrays import Float32Array, Ids
 from pcpq.search.snapshot import Snapshot
 from pcpq.segment.guard import Guard
 from pcpq.segment.list_statistics import ListStatistics
-from pcpq.segment.packing import Blocks
+from pcpq.segment.packing import MASK_ROWS, Blocks
 from pcpq.segment.part import Part, rows_in
 from pcpq.segment.segment import Allowed, Mask, Segment, refuse_string_filter
 from pcpq.store.serialization import guard_of
@@ -155,7 +155,8 @@ class SlicedPart:
         self.segment: Segment = replace(own, ids=np.arange(last - first), guard=guard)
         self.not_removed = self.segment.every_row
         if part.not_removed is not None:
-            self.not_removed = self.not_removed & part.not_removed[some_blocks]
+            words = slice(first_block * size // MASK_ROWS, end_block * size // MASK_ROWS)
+            self.not_removed = self.not_removed & part.not_removed[words]
         self.has_tombstones = part.has_tombstones
         self.share = part.count / max(len(whole), 1)
 
