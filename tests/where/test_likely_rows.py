@@ -110,6 +110,7 @@ CONDITIONS = [
     "lang LIKE 'ä%'",
     "coded LIKE 'e%'",
     "lang > 'de'",
+    f"title IN ({', '.join(repr(f'title {i}') for i in range(63))})",
 ]
 
 
@@ -207,6 +208,18 @@ def test_comparisons_with_constants_do_not_need_duckdb(table, seen, condition):
 def test_constants_that_sql_could_round_are_compared_by_duckdb(table, seen, condition):
     held(table, condition)
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        f"year IN ({', '.join(map(str, range(1990, 2090)))})",
+        " AND ".join(f"year > {1000 + i}" for i in range(500)),
+    ],
+)
+def test_many_comparisons_are_left_to_duckdb_with_its_limits(table, seen, condition):
+    assert len(held(table, condition)) == N
+    assert seen == [N]
 
 
 def test_searches_of_several_segments_with_and_without_a_column(table):

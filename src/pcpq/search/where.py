@@ -40,6 +40,8 @@ MOST_DEPTH = 1000
 # Bytes per batch. DuckDB's memory limit does not count strings of a vector being computed, which has 2,048 rows
 # or one batch if that is shorter.
 BATCH_BYTES = 1 << 20
+# Most constants that Arrow compares columns with, for one condition.
+MOST_COMPARED = 64
 # Integers up to this size are floating-point numbers too.
 LARGEST_WHOLE = {"float": 1 << 24, "double": 1 << 53}
 # Types of expressions that are true, false or NULL.
@@ -109,8 +111,11 @@ def matching(
 def compared_rows(table: pyarrow.Table, comparisons: list[Comparison]) -> tuple[NDArray[np.bool_] | None, bool]:
     """Return the rows where comparisons are true, None if none could be made, and whether all could be made.
 
-    DuckDB reads all columns anew for every condition, which takes longer than comparisons by Arrow.
+    DuckDB reads all columns anew for every condition, which takes longer than a few comparisons by Arrow. If
+    there are many, all are left to DuckDB, whose time and memory are limited.
     """
+    if sum(len(one.values) for one in comparisons) > MOST_COMPARED:
+        return None, False
     made = [true_in(table[one.column], one) for one in comparisons]
     known = [one for one in made if one is not None]
     everywhere: NDArray[np.bool_] | None = np.logical_and.reduce(known) if known else None
