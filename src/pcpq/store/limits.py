@@ -87,8 +87,11 @@ def check_codebook(tensors: Tensors, number: int, book: Quantizer, model: Model)
             raise FormatError(f"{tensors.path}: codebook {number} has {levels.shape[-1]} scales")
 
 
-def check_same_shapes(tensors: Tensors, books: Sequence[Quantizer], n: int) -> None:
-    """Raise a FormatError unless the codebooks of n lists fit into one array, as native code needs."""
+def check_same_shapes(tensors: Tensors, books: Sequence[Quantizer], n: int, entries: int) -> None:
+    """Raise a FormatError unless the codebooks of n lists fit into one array, as native code needs.
+
+    It has at least so many entries per section.
+    """
     shapes = {
         (
             options_of(book).scale,
@@ -99,7 +102,7 @@ def check_same_shapes(tensors: Tensors, books: Sequence[Quantizer], n: int) -> N
     if len(shapes) > 1:
         raise FormatError(f"{tensors.path}: codebooks differ in their shapes")
     m, k, size = books[0].model_.readout.shape
-    if n * m * size * max(k, 16) * 4 > MOST_TABLE_BYTES:
+    if n * m * size * max(k, entries) * 4 > MOST_TABLE_BYTES:
         raise FormatError(f"{tensors.path}: {n} codebooks of {m} x {k} x {size} numbers are too many")
 
 

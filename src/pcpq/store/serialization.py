@@ -120,9 +120,10 @@ def read_trained(directory: Path, entry: FileEntry) -> Trained:
         numbers = tensors.shaped("books", "I32", (None,))
         if len(numbers) not in (1, n) or numbers.min() < 0 or numbers.max() >= len(books):
             raise FormatError(f"{tensors.path}: {len(numbers)} codebooks for {n} lists")
-        check_same_shapes(tensors, books, len(numbers))
-        check_booleans({"wide": about.get("wide", False)}, ("wide",))
-        codebooks = Codebooks(tuple(books[number] for number in numbers), about.get("wide", False))
+        wide = about.get("wide", False)
+        check_booleans({"wide": wide}, ("wide",))
+        check_same_shapes(tensors, books, len(numbers), WIDE if wide else 16)
+        codebooks = Codebooks(tuple(books[number] for number in numbers), wide)
         if codebooks.wide and not fits_wide(codebooks.model, codebooks.quantizers[0]):
             raise FormatError(f"{tensors.path}: wide codes of fewer than 17 or more than {WIDE} codewords")
         settings = {number: about[number] for number in TRAINED_NUMBERS}
