@@ -219,6 +219,23 @@ def wide() -> str:
     return markdown(head, lines) + "\n\n" + ran_in(found["environment"])
 
 
+def spill() -> str:
+    """Return the table of rows that must be scanned with each vector in one list, and in two."""
+    found = committed("spill")
+    names = {None: "one", 0.0: "two, weight 0", 1.0: "two, weight 1", 2.0: "two, weight 2"}
+    lines = []
+    for one in found["sets"]:
+        for row in one["results"]:
+            cells = [
+                f"{at['rows']:,} ({at['interval'][0]:,} to {at['interval'][1]:,})" for at in row["scanned"]
+            ]
+            lines.append((one["name"], f"{row['lists']:,}", names[row["weight"]], *cells))
+    shares = [f"rows for {at['share']:.0%}" for at in found["sets"][0]["results"][0]["scanned"]]
+    return (
+        markdown(["set", "lists", "lists per vector", *shares], lines) + "\n\n" + ran_in(found["environment"])
+    )
+
+
 def growth() -> str:
     """Return the table of search time by number of vectors, at equal recall, without the largest."""
     found = committed("growth")
@@ -624,6 +641,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "ratios": ratios,
     "kernels": kernels,
     "wide": wide,
+    "spill": spill,
     "growth": growth,
     "largest": largest,
     "building": building,
