@@ -58,7 +58,7 @@ def search_exactly(
 def allowed_rows(segment: Segment, allowed: Allowed) -> NDArray[np.int32]:
     """Return the rows that a search may find, in list order."""
     if allowed.mask is None:
-        return np.arange(len(segment), dtype=np.int32)
+        return segment.row_numbers
     return segment.blocks.chosen_rows(allowed.mask).astype(np.int32)
 
 

@@ -131,6 +131,11 @@ class Segment:
         """The mask of all rows, shared and therefore read-only."""
         return self.blocks.mask(np.ones(len(self), bool))
 
+    @lazy
+    def row_numbers(self) -> NDArray[np.int32]:
+        """The (n,) numbers of all rows, ascending; made once, because an exact search takes hardly longer."""
+        return np.arange(len(self), dtype=np.int32)
+
     @property
     def lists(self) -> NDArray[np.int32]:
         """The (n,) list of every row."""
