@@ -77,3 +77,21 @@ def saved_size(save: Callable[[Path], Any]) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         save(Path(scratch))
         return sum(path.stat().st_size for path in Path(scratch).rglob("*") if path.is_file())
+
+
+class RabitqSearch(Contestant):
+    """The base of the indexes of RaBitQLib, which are searched and saved alike."""
+
+    package = module = "rabitqlib"
+
+    def configure(self, setting: Setting) -> None:
+        self.width = setting.width
+
+    def search(self, queries: np.ndarray) -> np.ndarray:
+        return self.index.search(queries, K, self.width, num_threads=1)[0]
+
+    def search_one(self, query: np.ndarray) -> np.ndarray:
+        return self.search(query[None])
+
+    def bytes_per_vector(self) -> float:
+        return saved_size(lambda folder: self.index.save(str(folder / "index"))) / self.count

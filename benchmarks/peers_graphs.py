@@ -6,7 +6,7 @@ Packages are imported when an index is built, so that a missing package only exc
 from __future__ import annotations
 
 import numpy as np
-from peers_base import Contestant, K, Setting, saved_size
+from peers_base import Contestant, K, RabitqSearch, Setting
 
 
 class Graph(Contestant):
@@ -88,10 +88,8 @@ class Usearch(Graph):
         return self.index.serialized_length / len(self.index)
 
 
-class Symphony(Graph):
+class Symphony(RabitqSearch, Graph):
     """SymphonyQG of RaBitQLib: a graph whose nodes hold codes of their neighbours, and the vectors."""
-
-    package = module = "rabitqlib"
 
     def fill(self, vectors: np.ndarray, metric: str) -> None:
         import rabitqlib
@@ -101,18 +99,6 @@ class Symphony(Graph):
         by_distance = metric != "dot" or self.kind["lifted"]
         self.index = rabitqlib.SymqgIndex(d, self.kind["degree"], "l2" if by_distance else "ip")
         self.index.build(vectors, self.kind["ef_construction"], num_threads=1)
-
-    def configure(self, setting: Setting) -> None:
-        self.width = setting.width
-
-    def search(self, queries: np.ndarray) -> np.ndarray:
-        return self.index.search(queries, K, self.width, num_threads=1)[0]
-
-    def search_one(self, query: np.ndarray) -> np.ndarray:
-        return self.search(query[None])
-
-    def bytes_per_vector(self) -> float:
-        return saved_size(lambda folder: self.index.save(str(folder / "index"))) / self.count
 
 
 class FaissHnsw(Graph):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from peers_base import Contestant, K, Setting, saved_size
+from peers_base import Contestant, K, RabitqSearch, Setting, saved_size
 
 
 class FaissLists(Contestant):
@@ -136,13 +136,12 @@ class Scann(Contestant):
 SCANN_TREE = ("spherical", "avq", "soar_lambda", "overretrieve_factor")
 
 
-class RabitqLists(Contestant):
+class RabitqLists(RabitqSearch):
     """The inverted lists of RaBitQLib: codes only, or with kept vectors (32 bits).
 
     Its k-means has a seed, but its rotation is drawn anew for every index: recall changes a little.
     """
 
-    package = module = "rabitqlib"
     reranks = (None,)
 
     def build(self, vectors: np.ndarray, metric: str) -> None:
@@ -155,18 +154,6 @@ class RabitqLists(Contestant):
         measure = "l2" if metric == "euclidean" else "ip"
         self.index = rabitqlib.IvfIndex(d, self.count, self.n_lists, self.kind["bits"], measure)
         self.index.build(vectors, trained.centroids, trained.assignments, num_threads=1)
-
-    def configure(self, setting: Setting) -> None:
-        self.width = setting.width
-
-    def search(self, queries: np.ndarray) -> np.ndarray:
-        return self.index.search(queries, K, self.width, num_threads=1)[0]
-
-    def search_one(self, query: np.ndarray) -> np.ndarray:
-        return self.search(query[None])
-
-    def bytes_per_vector(self) -> float:
-        return saved_size(lambda folder: self.index.save(str(folder / "index"))) / self.count
 
 
 class Lorann(Contestant):
