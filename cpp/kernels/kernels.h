@@ -115,8 +115,9 @@ struct SearchKernels {
     void (*rerank)(const Kept& kept, int64_t dimensions, const int32_t* rows, int64_t n, const RerankQuery& query,
                    double* scores);
     // Numbers that scores of rows kept as float32 or float16 do not exceed, in float32, which takes less time.
+    // `largest` is the product of the query's length and that of the longest row; not used if euclidean.
     void (*bound_scores)(const Kept& kept, int64_t dimensions, const int32_t* rows, int64_t n, const float* query,
-                         float length, float* bounds);
+                         float largest, float* bounds);
     // Kept rows as float32, `stride` apart, less `mean`; returns their largest squared length. Where there is a mean,
     // one more number follows each: half of its squared length, negative.
     float (*read_rows)(const Kept& kept, int64_t dimensions, const int32_t* rows, int64_t n, const float* mean,

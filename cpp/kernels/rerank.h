@@ -112,73 +112,53 @@ inline void rerank(const Kept& kept, int64_t d, const int32_t* rows, int64_t n, 
 struct BoundQuery {
     const float* values;
     const float* rest;  // for the last eight coordinates: 0 where they overlap those before them, otherwise 1
-    float length, error, lost, lost_length;
+    float error;        // relative, of a sum
+    float most;         // no product is further than this below its bound
 };
 
-// Several rows at once: one alone would wait for each of its sums. `next` are the rows that come next, if these follow
-// each other: the processor does not foresee where they begin.
-template <bool euclidean, int count, class Value>
-inline void bound_together(const Value* const* rows, const Value* next, int64_t d, const BoundQuery& query,
-                           float* bounds) {
-    Floats products[count], squares[count];
-    for (int r = 0; r < count; r++) products[r] = squares[r] = broadcast(0.0f);
-    const auto add = [&](int r, Floats q, Floats x) {
-        if (!euclidean) products[r] = products[r] + q * x;
-        const Floats size = euclidean ? q - x : x;
-        squares[r] = squares[r] + size * size;
+// One row after the other, because memory is read fastest in its order; several sums, because each waits for the one
+// before it.
+template <bool euclidean, class Value>
+inline float bound_row(const Value* row, int64_t d, const BoundQuery& query) {
+    constexpr int kSums = 4;
+    Floats sums[kSums];
+    for (Floats& sum : sums) sum = broadcast(0.0f);
+    const auto add = [&](Floats& sum, Floats q, Floats x) {
+        const Floats difference = q - x;
+        sum = sum + (euclidean ? difference * difference : q * x);
     };
     int64_t i = 0;
-    for (; i + kLanes <= d; i += kLanes) {
-        const Floats q = load(query.values + i);
+    for (; i + kSums * kLanes <= d; i += kSums * kLanes)
 #pragma GCC unroll 4
-        for (int r = 0; r < count; r++) {
-            __builtin_prefetch(next + count * i + r * kLanes);
-            add(r, q, load_finite(rows[r] + i));
-        }
-    }
+        for (int s = 0; s < kSums; s++)
+            add(sums[s], load(query.values + i + s * kLanes), load_finite(row + i + s * kLanes));
+    for (; i + kLanes <= d; i += kLanes) add(sums[0], load(query.values + i), load_finite(row + i));
     if (i < d) {
-        const Floats rest = load(query.rest), q = load(query.values + d - kLanes) * rest;
-        for (int r = 0; r < count; r++) add(r, q, load_finite(rows[r] + d - kLanes) * rest);
+        const Floats rest = load(query.rest);
+        add(sums[1], load(query.values + d - kLanes) * rest, load_finite(row + d - kLanes) * rest);
     }
-    for (int r = 0; r < count; r++) {
-        const float square = sum_of_lanes(squares[r]);
-        const float length = __builtin_sqrtf(square) + query.lost_length;
-        bounds[r] = euclidean ? query.error * square - square + query.lost
-                              : sum_of_lanes(products[r]) + query.error * query.length * length + query.lost;
-    }
+    const float sum = sum_of_lanes((sums[0] + sums[1]) + (sums[2] + sums[3]));
+    return euclidean ? query.error * sum - sum + query.most : sum + query.most;
 }
 
 template <bool euclidean, class Value>
 inline void bound_rows(const Value* values, int64_t d, const int32_t* rows, int64_t n, const BoundQuery& query,
                        float* bounds) {
-    constexpr int kTogether = 4;
-    const Value* some[kTogether];
-    int64_t r = 0;
-    for (; r + kTogether <= n; r += kTogether) {
-        for (int t = 0; t < kTogether; t++) some[t] = values + rows[r + t] * d;
-        const Value* next = values + rows[std::min(r + kTogether, n - 1)] * d;
-        bound_together<euclidean, kTogether>(some, next, d, query, bounds + r);
-    }
-    for (; r < n; r++) {
-        some[0] = values + rows[r] * d;
-        bound_together<euclidean, 1>(some, some[0], d, query, bounds + r);
-    }
+    for (int64_t r = 0; r < n; r++) bounds[r] = bound_row<euclidean>(values + rows[r] * d, d, query);
 }
 
-inline void bound_scores(const Kept& kept, int64_t d, const int32_t* rows, int64_t n, const float* query, float length,
+inline void bound_scores(const Kept& kept, int64_t d, const int32_t* rows, int64_t n, const float* query, float largest,
                          float* bounds) {
     float rest[kLanes];
     for (int lane = 0; lane < kLanes; lane++) rest[lane] = d - kLanes + lane < d / kLanes * kLanes ? 0.0f : 1.0f;
     const float many = static_cast<float>(d);
+    // The sum of d rounded terms is off by at most (d + 8) 2^-24 times the sum of their sizes; here is twice that.
+    const float error = (many + 8.0f) * 0x1p-23f;
     const BoundQuery forms{.values = query,
                            .rest = rest,
-                           .length = length,
-                           // The sum of d rounded terms is off by at most (d + 8) 2^-24 times the sum of their sizes;
-                           // here is twice that.
-                           .error = (many + 8.0f) * 0x1p-23f,
-                           // Float32 loses digits of products below 2^-124, and squares of numbers below 2^-62.
-                           .lost = many * 0x1p-124f,
-                           .lost_length = __builtin_sqrtf(many) * 0x1p-62f};
+                           .error = error,
+                           // Float32 loses digits of products below 2^-124.
+                           .most = many * 0x1p-124f + (kept.euclidean ? 0.0f : error * largest)};
     const auto bound = [&](const auto* values) {
         if (kept.euclidean)
             bound_rows<true>(values, d, rows, n, forms, bounds);

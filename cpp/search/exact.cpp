@@ -93,11 +93,14 @@ public:
         const Kept& kept = job.rows.kept;
         const double least = Best::least(job, q);
         const bool floats = kept.keep == Keep::float32 || kept.keep == Keep::float16;
-        if (floats && d >= kLeastBounded && least > kLeast) {
-            kernels().search.bound_scores(kept, d, rows, n, query.floats, length, bounds_);
-            n = keep(rows, n, [&](int64_t i) { return !(bounds_[i] < least); });
-            rows = rows_;
+        const float largest = length * (job.longest + std::sqrt(static_cast<float>(d)) * kLostLength);
+        if (floats && d >= kLeastBounded && least > kLeast && (kept.euclidean || std::isfinite(largest))) {
+            kernels().search.bound_scores(kept, d, rows, n, query.floats, largest, bounds_);
+            const float bound = std::nextafter(static_cast<float>(least), -std::numeric_limits<float>::infinity());
+            n = kernels().search.keep_reaching(bounds_, n, bound, likely_);
             if (n == 0) return;
+            for (int64_t i = 0; i < n; i++) likely_[i] = rows[likely_[i]];
+            rows = likely_;
         }
         kernels().search.rerank(kept, d, rows, n, query, scores_);
         n = keep(rows, n, [&](int64_t i) { return !(scores_[i] < least); });
@@ -108,6 +111,7 @@ private:
     float bounds_[kRowsTogether];
     double scores_[kRowsTogether];
     int32_t rows_[kRowsTogether];
+    int32_t likely_[kRowsTogether + 8];
 
     // Moves rows, and their scores, to the front if they stay; how many do.
     template <class Stays>

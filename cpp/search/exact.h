@@ -32,7 +32,7 @@ void read_queries(const ExactRows& rows, const float* queries, int64_t n, float*
 
 struct ExactJob {
     ExactRows rows;
-    float longest;  // what read_rows returned
+    float longest;  // no row is longer, less the mean if euclidean; infinite: not known
     int64_t n_queries, k;
     const float* queries;    // (n_queries, d)
     const float* estimates;  // (n_queries, rows.count)  products of read_queries and read_rows; null: none

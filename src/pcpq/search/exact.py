@@ -22,6 +22,8 @@ from pcpq.util.threads import available_threads, map_threads
 FEWEST_FOR_PRODUCTS = {"int8": 10, "int16": 10, "float16": 5, "float32": 8}
 # Rows and queries of one product: its result stays in the cache.
 ROWS_TOGETHER, QUERIES_TOGETHER = 1024, 256
+# Vectors per compared row that may be read to find the longest.
+MOST_PER_ROW = 16
 # Rows per call without products: Ctrl-C is noticed between calls.
 ROWS_PER_CALL = 1 << 18
 # Multiplications that make a second thread worth while.
@@ -38,8 +40,10 @@ def search_exactly(
     work_per_row = len(queries) * segment.trained.dimensions
     alone = (threads is None and len(queries) == 1) or len(rows) * work_per_row < LEAST_THREADED
     count = 1 if alone else available_threads(threads)
-    if count == 1 and len(queries) < FEWEST_FOR_PRODUCTS[str(segment.trained.keep)]:
-        only = ExactScan(segment, queries, k)
+    products = len(queries) >= FEWEST_FOR_PRODUCTS[str(segment.trained.keep)]
+    longest = np.inf if products else length_bound(segment, len(rows))
+    if count == 1 and not products:
+        only = ExactScan(segment, queries, k, longest)
         only.add(rows)
         return only.scores, only.ids
     scans: dict[int, ExactScan] = {}  # by thread
@@ -47,7 +51,7 @@ def search_exactly(
     def scan(part: slice) -> None:
         thread = threading.get_ident()
         if thread not in scans:
-            scans[thread] = ExactScan(segment, queries, k)
+            scans[thread] = ExactScan(segment, queries, k, longest)
         scans[thread].add(rows[part])
 
     step = min(max(int(WORK_PER_TURN / work_per_row), ROWS_TOGETHER), -(-len(rows) // count))
@@ -62,6 +66,13 @@ def allowed_rows(segment: Segment, allowed: Allowed) -> NDArray[np.int32]:
     return segment.blocks.chosen_rows(allowed.mask).astype(np.int32)
 
 
+def length_bound(segment: Segment, n_rows: int) -> float:
+    """Return the length of the longest vector if bounds of scores need it; infinity means unknown."""
+    bounded = segment.trained.keep in ("float16", "float32") and not segment.trained.euclidean
+    # All vectors are read once to find the longest; a search of few rows would not repay that.
+    return segment.longest_kept if bounded and n_rows * MOST_PER_ROW >= len(segment) else np.inf
+
+
 class ExactScan:
     """The best rows of one thread so far.
 
@@ -70,11 +81,13 @@ class ExactScan:
     segment : the segment that is searched
     queries : (n, d) queries in working units
     k : number of results
+    longest : no row is longer; infinite if that is not known
     """
 
-    def __init__(self, segment: Segment, queries: Float32Array, k: int) -> None:
+    def __init__(self, segment: Segment, queries: Float32Array, k: int, longest: float) -> None:
         n, self._searcher, self._queries = len(queries), segment.searcher, queries
         self.scores, self.ids = nothing(n, k)
+        self._longest = longest
         self._products = n >= FEWEST_FOR_PRODUCTS[str(segment.trained.keep)]
         if self._products:
             columns = self._searcher.estimate_columns
@@ -97,7 +110,7 @@ class ExactScan:
                     queries=self._queries,
                     rows=rows[part],
                     estimates=None,
-                    longest=0.0,
+                    longest=self._longest,
                     out_ids=self.ids,
                     out_scores=self.scores,
                 )

@@ -40,6 +40,8 @@ QUERIES_PER_CALL = 4096
 # on a busy machine. A task takes at least 2 ms, so that its queries share the reading of lists.
 LEAST_THREADED = 160e6
 LEAST_TASK = 80e6
+# Rows read at once to find the longest: they stay in the cache.
+ROWS_READ = 256
 # With fewer rows per list than this, blocks would be mostly empty, so lists share blocks.
 LEAST_ROWS_PER_BLOCK = 8
 
@@ -135,6 +137,16 @@ class Segment:
     def row_numbers(self) -> NDArray[np.int32]:
         """The (n,) numbers of all rows, ascending; made once, because an exact search takes hardly longer."""
         return np.arange(len(self), dtype=np.int32)
+
+    @lazy
+    def longest_kept(self) -> float:
+        """The length of the longest kept vector, less the mean if euclidean: it bounds rounding errors."""
+        read = np.empty((ROWS_READ, self.searcher.estimate_columns), np.float32)
+        lengths = []
+        for part in slices(len(self), ROWS_READ):
+            rows = self.row_numbers[part]
+            lengths.append(self.searcher.read_rows(rows=rows, out_rows=read[: len(rows)]))
+        return float(np.max(lengths))
 
     @property
     def lists(self) -> NDArray[np.int32]:
