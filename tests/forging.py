@@ -6,9 +6,11 @@ from dataclasses import replace
 import numpy as np
 
 from pcpq import _core
+from pcpq.segment.codebooks import PackedCodes
 from pcpq.segment.packing import Blocks
+from pcpq.segment.second_codes import SecondCodes
 from pcpq.store.manifest import MANIFEST, check_of, read_manifest
-from pcpq.store.serialization import ABOUT, ROW_COLUMNS, _by_row
+from pcpq.store.serialization import ABOUT, ROW_COLUMNS, _by_row, second_guard
 from pcpq.store.tensors import METADATA, FileEntry, checksum, lay_out
 
 
@@ -53,11 +55,21 @@ def seal(arrays, about, block_rows):
                 page_checks=arrays["page_checks"],
             )
             guard.compute(out_lists=arrays["list_checks"], out_pages=arrays["page_checks"])
+            if "second_checks" in arrays:
+                seal_second(arrays, blocks)
         except (KeyError, TypeError, ValueError):
             pass  # of the wrong shape: they cannot be right
     for checks in ("checks", "later"):
         if isinstance(about.get(checks), dict):
             about[checks] = {name: checksum(arrays[name]) for name in about[checks] if name in arrays}
+
+
+def seal_second(arrays, first):
+    """Make the checksums of second lists right."""
+    blocks = Blocks.of(arrays["second_counts"].astype(np.int64), first.dense, first.size)
+    codes = SecondCodes(first, blocks, PackedCodes(arrays["second_codes"]), arrays["second_rows"])
+    guard = second_guard(codes, "", arrays["second_checks"])
+    guard.compute(out_lists=arrays["second_checks"], out_pages=np.zeros(1, np.uint32))
 
 
 def set_entry(path, file, content, check=None):

@@ -51,6 +51,9 @@ def indexes() -> dict[str, pcpq.Index]:
     wide.remove([3, 250, 303])
     projective = pcpq.QPCPQ(section_size=3, n_centers=16, n_scales=4)
     pairs = pcpq.build(rows[:N], words, metric="dot", keep=None, n_lists=4, quantizer=projective)
+    two_lists = pcpq.build(rows[:N], metric="cosine", n_lists=5, lists_per_vector=2)
+    two_lists.add(rows[:7] + 0.01)
+    two_lists.remove([3, 250, 303])
     return {
         "plain": plain,
         "scaled": scaled,
@@ -58,6 +61,7 @@ def indexes() -> dict[str, pcpq.Index]:
         "largest": largest,
         "wide": wide,
         "wide-scaled": pairs,
+        "two-lists": two_lists,
     }
 
 

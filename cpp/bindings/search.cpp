@@ -190,30 +190,68 @@ struct RotationArrays {
     }
 };
 
+// Codes of the same rows in their second lists.
+struct SecondArrays {
+    Array<const uint8_t, 2> blocks;
+    Array<const int64_t, 1> starts, places;  // (L + 1,)  of lists, as `rows` and `places` of ListArrays
+    Array<const int32_t, 1> rows;            // (n,)
+    nb::object guard;
+    std::vector<int64_t> numbers, both;  // (L + 1,)
+
+    SecondCodes checked(const Lists& lists, const Codes& codes, const Kept& kept) {
+        const int64_t count = lists.count, n = lists.rows[count], per_block = block_rows(codes.coding);
+        require(codes.coding != Coding::unpacked, "unpacked codes are in one list");
+        require(kept.keep != Keep::none, "codes of vectors that are not kept are in one list");
+        require(has_shape(starts, count + 1) && has_shape(places, count + 1) && has_shape(rows, n) &&
+                    starts.data()[count] == n && n <= INT32_MAX / 2,
+                "the arrays of second lists do not match");
+        require(places.data()[count] % per_block == 0 &&
+                    has_shape(blocks, places.data()[count] / per_block, codes.block_bytes),
+                "blocks of second lists have the wrong shape");
+        for (int64_t i = 0; i <= count; i++) {
+            numbers.push_back(n + starts.data()[i]);
+            both.push_back(lists.rows[i] + starts.data()[i]);
+        }
+        SecondCodes found{.guard = guard.is_none() ? nullptr : &nb::cast<const GuardedArrays&>(guard).guard(),
+                          .lists = lists,
+                          .both = lists,
+                          .codes = codes,
+                          .rows = rows.data()};
+        found.lists.rows = numbers.data();
+        found.lists.places = places.data();
+        found.both.rows = both.data();
+        found.codes.blocks = blocks.data();
+        return found;
+    }
+};
+
 // The arrays of an index, checked once, searched any number of times.
 class Searcher {
 public:
     Searcher(const ListArrays& lists, const CodeArrays& codes, const KeptArrays& kept, const RotationArrays& rotation,
-             float row_unit, float query_unit, bool unit_length, nb::object guard)
+             std::optional<SecondArrays> second, float row_unit, float query_unit, bool unit_length, nb::object guard)
         : list_arrays_(lists),
           code_arrays_(codes),
           kept_arrays_(kept),
           rotation_arrays_(rotation),
+          second_arrays_(std::move(second)),
           guarded_(std::move(guard)),
           units_{.row = row_unit, .query = query_unit, .unit_length = unit_length, .euclidean = kept.euclidean},
           guard_(guarded_.is_none() ? nullptr : &nb::cast<const GuardedArrays&>(guarded_).guard()),
           lists_(list_arrays_.checked()),
           codes_(code_arrays_.checked(lists_)),
           kept_(kept_arrays_.checked(lists_)),
-          rotation_(rotation_arrays_.checked(lists_, codes_)) {}
+          rotation_(rotation_arrays_.checked(lists_, codes_)),
+          second_(second_arrays_ ? second_arrays_->checked(lists_, codes_, kept_) : SecondCodes{}) {}
 
     void search(Array<const float, 2> queries, int64_t probes, int64_t rerank, Array<int64_t, 2> out_ids,
-                Array<double, 2> out_scores, Maybe<const uint32_t, 1> allowed, float share,
-                Maybe<int64_t, 2> out_counts, Maybe<double, 1> out_seconds, Maybe<int32_t, 2> out_scanned) const {
+                Array<double, 2> out_scores, Maybe<const uint32_t, 1> allowed, Maybe<const uint32_t, 1> second_allowed,
+                float share, Maybe<int64_t, 2> out_counts, Maybe<double, 1> out_seconds,
+                Maybe<int32_t, 2> out_scanned) const {
         const size_t n = queries.shape(0), k = out_ids.shape(1);
         SearchJob job = job_for(probes, rerank, k, out_ids.data());
         require(has_shape(queries, n, lists_.dimensions), "queries have the wrong shape");
-        require(!allowed || has_shape(*allowed, lists_.n_words()), "allowed has the wrong shape");
+        check_allowed(allowed, second_allowed);
         require(has_shape(out_ids, n, k) && has_shape(out_scores, n, k), "outputs have the wrong shape");
         require(!out_counts || has_shape(*out_counts, n, 3), "out_counts has the wrong shape");
         require(!out_seconds || has_shape(*out_seconds, 4), "out_seconds has the wrong shape");
@@ -222,6 +260,7 @@ public:
         job.queries = queries.data();
         job.scores = out_scores.data();
         job.allowed = data_or_null(allowed);
+        job.second_allowed = data_or_null(second_allowed);
         job.share = share;
         job.counts = data_or_null(out_counts);
         job.seconds = data_or_null(out_seconds);
@@ -265,6 +304,12 @@ public:
                               .scores = out_scores.data()});
     }
 
+    void check_allowed(const Maybe<const uint32_t, 1>& allowed, const Maybe<const uint32_t, 1>& second) const {
+        require(!allowed || has_shape(*allowed, lists_.n_words()), "allowed has the wrong shape");
+        require(second_.rows ? allowed.has_value() == second.has_value() : !second, "allowed is of one list");
+        require(!second || has_shape(*second, second_.lists.n_words()), "second_allowed has the wrong shape");
+    }
+
     const Units& units() const { return units_; }
     const Lists& lists() const { return lists_; }
 
@@ -275,7 +320,9 @@ public:
                 .codes = codes_,
                 .kept = kept_,
                 .rotation = rotation_,
+                .second = second_,
                 .allowed = nullptr,
+                .second_allowed = nullptr,
                 .share = 1.0f,
                 .n_queries = 0,
                 .probes = probes,
@@ -311,6 +358,7 @@ private:
     CodeArrays code_arrays_;
     KeptArrays kept_arrays_;
     RotationArrays rotation_arrays_;
+    std::optional<SecondArrays> second_arrays_;
     nb::object guarded_;
     Units units_;
     const Guard* guard_;
@@ -318,14 +366,16 @@ private:
     Codes codes_;
     Kept kept_;
     Rotation rotation_;
+    SecondCodes second_;
 };
 
 // The segments of an index with the rows that searches may find, for single queries.
 class Segments {
 public:
-    void add(nb::object searcher, Maybe<const uint32_t, 1> allowed, float share, int64_t count) {
+    void add(nb::object searcher, Maybe<const uint32_t, 1> allowed, Maybe<const uint32_t, 1> second_allowed,
+             float share, int64_t count) {
         const Searcher& found = nb::cast<const Searcher&>(searcher);
-        require(!allowed || has_shape(*allowed, found.lists().n_words()), "allowed has the wrong shape");
+        found.check_allowed(allowed, second_allowed);
         require(count > 0, "no row of a segment is allowed");
         if (!segments_.empty()) {
             const Lists& first = segments_.front().searcher->lists();
@@ -335,6 +385,7 @@ public:
         segments_.push_back({.owner = std::move(searcher),
                              .searcher = &found,
                              .allowed = std::move(allowed),
+                             .second_allowed = std::move(second_allowed),
                              .share = share,
                              .count = count});
     }
@@ -351,6 +402,7 @@ public:
             SearchJob job = segment.searcher->job_for(probes, std::min(rerank, most),
                                                       std::min(k, static_cast<size_t>(most)), nullptr);
             job.allowed = data_or_null(segment.allowed);
+            job.second_allowed = data_or_null(segment.second_allowed);
             job.share = segment.share;
             jobs.push_back(job);
         }
@@ -363,7 +415,7 @@ private:
     struct Segment {
         nb::object owner;
         const Searcher* searcher;
-        Maybe<const uint32_t, 1> allowed;
+        Maybe<const uint32_t, 1> allowed, second_allowed;
         float share;
         int64_t count;  // rows that may be found
     };
@@ -445,6 +497,20 @@ void bind_arrays(nb::module_& m) {
                 new (self) RotationArrays{.matrix = std::move(matrix), .columns = std::move(columns)};
             },
             nb::kw_only(), "matrix"_a.none(), "columns"_a.none());
+    nb::class_<SecondArrays>(m, "SecondCodes", "The codes of a segment's rows in their second lists.")
+        .def(
+            "__init__",
+            [](SecondArrays* self, Array<const uint8_t, 2> blocks, Array<const int64_t, 1> starts,
+               Array<const int64_t, 1> places, Array<const int32_t, 1> rows, nb::object guard) {
+                new (self) SecondArrays{.blocks = std::move(blocks),
+                                        .starts = std::move(starts),
+                                        .places = std::move(places),
+                                        .rows = std::move(rows),
+                                        .guard = std::move(guard),
+                                        .numbers = {},
+                                        .both = {}};
+            },
+            nb::kw_only(), "blocks"_a, "starts"_a, "places"_a, "rows"_a, "guard"_a.none() = nb::none());
 }
 
 void recall_sums(Array<const int32_t, 2> scanned, Array<const int32_t, 2> lists, Array<const int32_t, 2> ranks,
@@ -554,14 +620,15 @@ void bind_search(nb::module_& m) {
     bind_arrays(m);
     // Arguments by name cost a single query about 30 ns more than positional ones, of some microseconds.
     nb::class_<Searcher>(m, "Searcher", "The arrays of a segment, checked once, searched any number of times.")
-        .def(nb::init<const ListArrays&, const CodeArrays&, const KeptArrays&, const RotationArrays&, float, float,
-                      bool, nb::object>(),
-             nb::kw_only(), "lists"_a, "codes"_a, "kept"_a, "rotation"_a, "row_unit"_a, "query_unit"_a, "unit_length"_a,
-             "guard"_a.none() = nb::none())
+        .def(nb::init<const ListArrays&, const CodeArrays&, const KeptArrays&, const RotationArrays&,
+                      std::optional<SecondArrays>, float, float, bool, nb::object>(),
+             nb::kw_only(), "lists"_a, "codes"_a, "kept"_a, "rotation"_a, "second"_a.none() = nb::none(), "row_unit"_a,
+             "query_unit"_a, "unit_length"_a, "guard"_a.none() = nb::none())
         .def("search", &Searcher::search, nb::kw_only(), "queries"_a.noconvert(), "probes"_a, "rerank"_a,
-             "out_ids"_a.noconvert(), "out_scores"_a.noconvert(), "allowed"_a.none() = nb::none(), "share"_a = 1.0f,
-             "out_counts"_a.none() = nb::none(), "out_seconds"_a.none() = nb::none(),
-             "out_scanned"_a.none() = nb::none(), "The k best rows for every query.")
+             "out_ids"_a.noconvert(), "out_scores"_a.noconvert(), "allowed"_a.none() = nb::none(),
+             "second_allowed"_a.none() = nb::none(), "share"_a = 1.0f, "out_counts"_a.none() = nb::none(),
+             "out_seconds"_a.none() = nb::none(), "out_scanned"_a.none() = nb::none(),
+             "The k best rows for every query.")
         .def_prop_ro("estimate_columns", &Searcher::estimate_columns,
                      "Columns of read_rows and read_queries: the dimensions, one more if euclidean.")
         .def("read_rows", &Searcher::read_rows, nb::kw_only(), "rows"_a.noconvert(), "out_rows"_a.noconvert(),
@@ -573,7 +640,8 @@ void bind_search(nb::module_& m) {
              "Add rows to the k best of every query; with estimates, only rows that can be among them are scored.");
     nb::class_<Segments>(m, "Segments", "Segments with the same lists, and the rows that may be found in each.")
         .def(nb::init<>())
-        .def("add", &Segments::add, nb::kw_only(), "searcher"_a, "allowed"_a.none(), "share"_a, "count"_a,
+        .def("add", &Segments::add, nb::kw_only(), "searcher"_a, "allowed"_a.none(),
+             "second_allowed"_a.none() = nb::none(), "share"_a, "count"_a,
              "Add a segment of which `count` rows may be found; their mask, None for all.")
         .def("search_one", &Segments::search_one, nb::kw_only(), "query"_a.noconvert(), "probes"_a, "rerank"_a,
              "out_ids"_a.noconvert(), "out_scores"_a.noconvert(),

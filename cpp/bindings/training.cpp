@@ -157,6 +157,28 @@ void bind_clusters(nb::module_& m) {
 }  // namespace
 
 void bind_training(nb::module_& m) {
+    m.def(
+        "two_lists",
+        [](Points rows, Points centroids, Points scores, float weight, Array<int32_t, 1> out_first,
+           Array<int32_t, 1> out_second) {
+            const size_t n = rows.shape(0), d = rows.shape(1), lists = centroids.shape(0);
+            require(lists > 0 && has_shape(centroids, lists, d), "centroids have the wrong shape");
+            require(has_shape(scores, n, lists), "scores have the wrong shape");
+            require(has_shape(out_first, n) && has_shape(out_second, n), "outputs have the wrong shape");
+            nb::gil_scoped_release unlocked;
+            two_lists({.n = static_cast<int64_t>(n),
+                       .dimensions = static_cast<int64_t>(d),
+                       .n_lists = static_cast<int64_t>(lists),
+                       .rows = rows.data(),
+                       .centroids = centroids.data(),
+                       .scores = scores.data(),
+                       .weight = weight,
+                       .first = out_first.data(),
+                       .second = out_second.data()});
+        },
+        nb::kw_only(), "rows"_a.noconvert(), "centroids"_a.noconvert(), "scores"_a.noconvert(), "weight"_a,
+        "out_first"_a.noconvert(), "out_second"_a.noconvert(),
+        "The nearest list of every row by scores, and a second one: near, but in another direction.");
     m.def("encode", &encode_points, nb::kw_only(), "points"_a.noconvert(), "codewords"_a.noconvert(),
           "scales"_a.noconvert().none(), "directions"_a.noconvert().none(), "ratios"_a.noconvert().none(), "loss"_a,
           "scale"_a, "by_distance"_a, "sweeps"_a, "out_codes"_a.noconvert(), "out_scales"_a.noconvert().none(),

@@ -1,9 +1,11 @@
 #include "search/query_search.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <string>
 
 #include "kernels/candidates.h"
 #include "kernels/half.h"
@@ -16,7 +18,7 @@
 namespace pcpq {
 int64_t QuerySearch::bytes(const SearchJob& job, int64_t queries) {
     const int64_t probes = std::min(job.probes, job.lists.count);
-    const int64_t numbers = 2 * Candidates::capacity_for(job.rerank) + 3 * probes;
+    const int64_t numbers = 2 * Candidates::capacity_for(wanted(job)) + 3 * probes;
     const int64_t one = 4 * numbers + table_size(job.codes) + 2 * job.lists.dimensions;
     return queries * one + 4 * Scratch::products_size(job, probes);
 }
@@ -47,12 +49,12 @@ void QuerySearch::prepare(const SearchJob& job, ListRanking& ranking, int64_t t,
 }
 
 void QuerySearch::prepare_segment(const SearchJob& job) {
-    const int64_t capacity = Candidates::capacity_for(job.rerank);
+    const int64_t capacity = Candidates::capacity_for(wanted(job));
     scores_.resize(capacity);
     rows_.resize(capacity);
     table_.resize(table_size(job.codes));
     scan.lookup_table = table_.data();
-    scan.best = {.wanted = job.rerank,
+    scan.best = {.wanted = wanted(job),
                  .capacity = capacity,
                  .count = 0,
                  .threshold = INT32_MIN,
@@ -65,10 +67,14 @@ void QuerySearch::prepare_segment(const SearchJob& job) {
 }
 
 void QuerySearch::scan_alone(const SearchJob& job) {
-    const ScanInput input{.lists = job.lists, .codes = job.codes, .allowed = job.allowed};
+    for (int64_t i = 0; i < count_; i++) check_list(job, chosen_[i]);
+    scan_lists(job, {.lists = job.lists, .codes = job.codes, .allowed = job.allowed});
+    if (job.second.rows) scan_lists(job, copies_of(job));
+}
+
+void QuerySearch::scan_lists(const SearchJob& job, const ScanInput& input) {
     Scan* self = &scan;
     for (int64_t i = 0; i < count_; i++) {
-        if (job.guard) job.guard->check_list(chosen_[i]);
         if (job.codes.coding == Coding::unpacked) {
             scan_unpacked(job, i);
             continue;
@@ -80,12 +86,13 @@ void QuerySearch::scan_alone(const SearchJob& job) {
 }
 
 void QuerySearch::finish(const SearchJob& job, ResultRanking& ranking) {
-    if (guessed_ && scan.best.count < job.rerank) {
+    if (guessed_ && scan.best.count < wanted(job)) {
         scan.best.count = 0;
         scan.best.threshold = INT32_MIN;
         scan_alone(job);
     }
     scan.best.compact();
+    if (job.second.rows) join_copies(job);
     const int64_t n = scan.best.count, k = std::min(job.k, n), q = number_, d = job.lists.dimensions;
     if (job.guard)
         for (int64_t i = 0; i < n; i++) job.guard->check_kept(rows_[i]);
@@ -107,7 +114,8 @@ void QuerySearch::finish(const SearchJob& job, ResultRanking& ranking) {
         for (int64_t i = 0; i < k; i++) job.scanned[q * job.k + i] = scores_[ranking.best[i].place];
     if (!job.counts) return;
     int64_t scanned = 0;
-    for (int32_t list : chosen()) scanned += job.lists.rows[list + 1] - job.lists.rows[list];
+    const Lists& lists = job.second.rows ? job.second.both : job.lists;
+    for (int32_t list : chosen()) scanned += lists.rows[list + 1] - lists.rows[list];
     job.counts[q * 3] = count_;
     job.counts[q * 3 + 1] = scanned;
     job.counts[q * 3 + 2] = n;
@@ -167,14 +175,15 @@ void QuerySearch::guess_threshold(const SearchJob& job) {
     guessed_ = false;
     if (!(job.share > 0.0f)) return;
     // A small segment has hardly any rows in these lists: all of them are candidates.
+    const Lists& lists = job.second.rows ? job.second.both : job.lists;
+    const int64_t enough = wanted(job);
     int64_t rows = 0;
-    for (int64_t i = 0; i < count_ && rows <= job.rerank; i++)
-        rows += job.lists.rows[chosen_[i] + 1] - job.lists.rows[chosen_[i]];
-    if (rows <= job.rerank) return;
+    for (int64_t i = 0; i < count_ && rows <= enough; i++) rows += lists.rows[chosen_[i] + 1] - lists.rows[chosen_[i]];
+    if (rows <= enough) return;
     scratch_->shapes.resize((count_ + 7) / 8 * 8 * 3);
-    const float score = kernels().search.guess_threshold(
-        job.lists, chosen_.data(), bases_.data(), count_, length_, bias_factor(job.codes),
-        static_cast<float>(job.rerank) / job.share, scratch_->shapes.data());
+    const float score =
+        kernels().search.guess_threshold(lists, chosen_.data(), bases_.data(), count_, length_, bias_factor(job.codes),
+                                         static_cast<float>(enough) / job.share, scratch_->shapes.data());
     const float integer = score / scan.unit;
     guessed_ = std::abs(integer) < 1e9f;
     if (guessed_) scan.best.threshold = static_cast<int32_t>(integer);
@@ -184,6 +193,35 @@ void QuerySearch::guess_threshold(const SearchJob& job) {
 void QuerySearch::make_table(const SearchJob& job, int64_t i, int64_t lists) {
     kernels().search.make_lookup_table(job.codes, chosen_[i], products(job, i), length_, scan, table_.data());
     kernels().search.round_bases(bases_.data() + i, lists, scan, starts_.data() + i);
+}
+
+// A row that was found in both of its lists becomes one candidate, with the better score of the two.
+void QuerySearch::join_copies(const SearchJob& job) {
+    Candidates& best = scan.best;
+    const int64_t n = job.lists.rows[job.lists.count];
+    const int bits = std::bit_width(static_cast<uint64_t>(best.count)) + 1;  // at most half of the slots are filled
+    const uint64_t slots = uint64_t{1} << bits;
+    slots_.resize(static_cast<int64_t>(slots));
+    std::fill_n(slots_.data(), slots, -1);
+    int64_t count = 0;
+    for (int64_t i = 0; i < best.count; i++) {
+        int32_t row = best.rows[i];
+        if (row >= n) row = job.second.rows[row - n];
+        if (row < 0 || row >= n) throw FormatError("a second list holds row " + std::to_string(row));
+        uint64_t slot = static_cast<uint64_t>(row) * 0x9e3779b97f4a7c15u >> (64 - bits);
+        const auto other = [&] { return slots_.data()[slot]; };
+        while (other() >= 0 && best.rows[other()] != row) slot = (slot + 1) & (slots - 1);
+        if (other() >= 0) {
+            best.scores[other()] = std::max(best.scores[other()], best.scores[i]);
+            continue;
+        }
+        slots_.data()[slot] = static_cast<int32_t>(count);
+        best.rows[count] = row;
+        best.scores[count++] = best.scores[i];
+    }
+    best.count = count;
+    best.wanted = job.rerank;
+    best.compact();
 }
 
 // Row by row, with exact products.

@@ -8,6 +8,7 @@
 #include "kernels/index_arrays.h"
 #include "kernels/kernels.h"
 #include "search/buffer.h"
+#include "search/checksum.h"
 #include "search/ranking.h"
 #include "search/rerank_query.h"
 #include "search/search.h"
@@ -25,6 +26,17 @@ struct Scratch {
         return (job.codes.per_list ? probes : 1) * job.codes.sections * job.codes.n_codewords;
     }
 };
+
+// What a scan of second lists reads.
+inline ScanInput copies_of(const SearchJob& job) {
+    return {.lists = job.second.lists, .codes = job.second.codes, .allowed = job.second_allowed};
+}
+
+// Throws FormatError unless the codes of a list are as they were written.
+inline void check_list(const SearchJob& job, int64_t list) {
+    if (job.guard) job.guard->check_list(list);
+    if (job.second.guard) job.second.guard->check_list(list);
+}
 
 // All that one query needs from start to end: `take`, `prepare`, a scan, `finish`.
 class QuerySearch {
@@ -76,13 +88,19 @@ private:
     Scratch* scratch_;
     Buffer<uint8_t> table_;
     Buffer<int32_t, true> scores_, rows_;  // of candidates
+    Buffer<int32_t> slots_;                // where a row is among the candidates, by a hash of the row
+
+    // Candidates of the scan: a row may be among them twice.
+    static int64_t wanted(const SearchJob& job) { return job.second.rows ? 2 * job.rerank : job.rerank; }
 
     void rotate(const SearchJob& job);
     void measure_bases(const Lists& lists);
     void multiply_codewords(const SearchJob& job);
     void guess_threshold(const SearchJob& job);
     void make_table(const SearchJob& job, int64_t i, int64_t lists);
+    void scan_lists(const SearchJob& job, const ScanInput& input);
     void scan_unpacked(const SearchJob& job, int64_t i);
+    void join_copies(const SearchJob& job);
     double code_score(const SearchJob& job, int64_t row, float common);
     float decoded_score(const SearchJob& job, int64_t i, int64_t row);
 

@@ -45,8 +45,9 @@ public:
         sort_by_list(job, searches, count);
         const SearchKernels& level = kernels().search;
         const ScanInput input{.lists = job.lists, .codes = job.codes, .allowed = job.allowed};
+        const ScanInput copies = copies_of(job);
         for (int64_t list = 0; list < job.lists.count; list++) {
-            if (job.guard && starts_[list] < starts_[list + 1]) job.guard->check_list(list);
+            if (starts_[list] < starts_[list + 1]) check_list(job, list);
             const int64_t next = std::min(list + 1, job.lists.count - 1);
             // Even groups: three and two queries take less than four and one.
             int64_t groups = (starts_[list + 1] - starts_[list] + 3) / 4;
@@ -59,6 +60,7 @@ public:
                     bases[t] = visits_[i + t].base;
                 }
                 level.scan_list[some - 1](input, list, next, scans, bases);
+                if (job.second.rows) level.scan_list[some - 1](copies, list, next, scans, bases);
             }
         }
     }

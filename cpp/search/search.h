@@ -10,14 +10,25 @@ namespace pcpq {
 
 class Guard;
 
+// The codes of all rows once more, in their second lists. A copy of row r is numbered n or more, in list order.
+struct SecondCodes {
+    const Guard* guard;   // of these arrays, or null
+    Lists lists;          // those of the job, with the places of copies ...
+    Lists both;           // ... and with the numbers of rows and copies together
+    Codes codes;          // those of the job, with the blocks of copies
+    const int32_t* rows;  // (n,) the row that each is a copy of; null: rows are in one list
+};
+
 struct SearchJob {
     const Guard* guard;  // of arrays that came from a file; null: they did not
     Lists lists;
     Codes codes;
     Kept kept;
     Rotation rotation;
-    const uint32_t* allowed;  // (n_blocks,) a bit per row, or null: all
-    float share;              // of the rows of any list that are allowed, about; 0: unknown
+    SecondCodes second;
+    const uint32_t* allowed;         // (n_words,) a bit per row, or null: all
+    const uint32_t* second_allowed;  // the same for copies
+    float share;                     // of the rows of any list that are allowed, about; 0: unknown
     int64_t n_queries;
     int64_t probes, rerank;
     int64_t k;

@@ -19,6 +19,11 @@ def set_simd_level(name: str) -> None:
 def release_memory() -> None:
     """Give freed memory back to the system, where the allocator can do so."""
 
+def two_lists(*, rows: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], centroids: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], scores: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], weight: float, out_first: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], out_second: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    """
+    The nearest list of every row by scores, and a second one: near, but in another direction.
+    """
+
 def encode(*, points: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], codewords: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], scales: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, directions: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, ratios: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, loss: str, scale: str, by_distance: bool, sweeps: int, out_codes: Annotated[NDArray[numpy.uint16], dict(shape=(None, None), order='C', device='cpu')], out_scales: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu')] | None, out_alphas: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')] | None) -> None:
     """The code of least loss for every point."""
 
@@ -162,12 +167,17 @@ class Rotation:
 
     def __init__(self, *, matrix: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, columns: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None) -> None: ...
 
+class SecondCodes:
+    """The codes of a segment's rows in their second lists."""
+
+    def __init__(self, *, blocks: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], places: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], guard: object | None = None) -> None: ...
+
 class Searcher:
     """The arrays of a segment, checked once, searched any number of times."""
 
-    def __init__(self, *, lists: Lists, codes: Codes, kept: Kept, rotation: Rotation, row_unit: float, query_unit: float, unit_length: bool, guard: object | None = None) -> None: ...
+    def __init__(self, *, lists: Lists, codes: Codes, kept: Kept, rotation: Rotation, second: SecondCodes | None = None, row_unit: float, query_unit: float, unit_length: bool, guard: object | None = None) -> None: ...
 
-    def search(self, *, queries: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], probes: int, rerank: int, out_ids: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')], out_scores: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], allowed: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, share: float = 1.0, out_counts: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')] | None = None, out_seconds: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None = None, out_scanned: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')] | None = None) -> None:
+    def search(self, *, queries: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], probes: int, rerank: int, out_ids: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')], out_scores: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], allowed: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, second_allowed: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, share: float = 1.0, out_counts: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')] | None = None, out_seconds: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None = None, out_scanned: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')] | None = None) -> None:
         """The k best rows for every query."""
 
     @property
@@ -192,7 +202,7 @@ class Segments:
 
     def __init__(self) -> None: ...
 
-    def add(self, *, searcher: object, allowed: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, share: float, count: int) -> None:
+    def add(self, *, searcher: object, allowed: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, second_allowed: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, share: float, count: int) -> None:
         """
         Add a segment of which `count` rows may be found; their mask, None for all.
         """

@@ -43,6 +43,7 @@ def build(
     rotation: str | None = None,
     codebooks: str = "shared",
     keep: str | None = DEFAULT_KEEP,
+    lists_per_vector: int = 1,
     seed: int = 0,
 ) -> Index:
     """Build an index in memory: train on a sample of the vectors, add all of them, and measure recall.
@@ -71,6 +72,9 @@ def build(
     codebooks : "shared": one codebook for all lists; "per_list": one for each list, as in the paper (slower)
     keep : precision of the vectors that are kept for reranking: "int8", "int16" (default), "float16",
         "float32", or None to keep codes only
+    lists_per_vector : 1, or 2: each vector has a second code, in another list that is near to it. A search then
+        finds the same in fewer lists, above all among embeddings of text. Codes take twice the memory, and
+        vectors must be kept
     seed : seed of all random choices (default 0); equal seeds and vectors give equal indexes
 
     Returns
@@ -88,6 +92,7 @@ def build(
         rotation=rotation,
         codebooks=codebooks,
         keep=keep,
+        lists_per_vector=lists_per_vector,
         seed=seed,
     )
     rows = GivenRows.of(ids, attributes, stream.length, None)  # before training, which takes long
@@ -116,6 +121,7 @@ def config_for(
     rotation: str | None,
     codebooks: str,
     keep: str | None,
+    lists_per_vector: int = 1,
     seed: int,
 ) -> IndexConfig:
     """Return the settings of an index to build; a memory budget determines quantizer and `keep`."""
@@ -134,6 +140,7 @@ def config_for(
         rotation=rotation,
         codebooks=codebooks,
         keep=str(keep) if keep is DEFAULT_KEEP else keep,
+        lists_per_vector=lists_per_vector,
         seed=seed,
         chosen=chosen,
     )

@@ -36,6 +36,7 @@ class IndexConfig:
     rotation : rotation before vectors are cut into sections: None, "random" or "learned"
     codebooks : one quantizer, "shared" by all lists, or one for each list, "per_list"
     keep : precision of the vectors kept for reranking: None, "int8", "int16", "float16" or "float32"
+    lists_per_vector : 1, or 2: each vector has a second code, in another list that is near to it
     seed : seed of every random choice
     chosen : why `build` chose the quantizer and `keep` for a number of bytes per vector
     """
@@ -48,6 +49,7 @@ class IndexConfig:
     seed: int = 0
     chosen: str | None = None
     quantizer: Quantizer | None = None
+    lists_per_vector: int = 1
 
     def __post_init__(self) -> None:
         one_of("metric", self.metric, METRICS)
@@ -56,6 +58,10 @@ class IndexConfig:
         one_of("keep", self.keep, KEEPS)
         if self.n_lists is not None:
             object.__setattr__(self, "n_lists", whole_number("n_lists", self.n_lists, 1, MOST_LISTS))
+        lists = whole_number("lists_per_vector", self.lists_per_vector, 1, 2)
+        object.__setattr__(self, "lists_per_vector", lists)
+        if lists == 2 and self.keep is None:
+            raise ValueError("lists_per_vector=2 needs kept vectors, but keep is None")
         if self.chosen is not None and not isinstance(self.chosen, str):
             raise ValueError(f"chosen is {self.chosen!r}; expected a str or None")
         if self.quantizer is not None:
@@ -74,6 +80,8 @@ class IndexConfig:
         """Return the settings as JSON values."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         quantizer = None if self.quantizer is None else quantizer_to_json(self.quantizer)
+        if self.lists_per_vector == 1:  # unknown to earlier releases
+            del found["lists_per_vector"]
         return found | {"quantizer": quantizer}
 
     @classmethod

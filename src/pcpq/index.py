@@ -75,6 +75,9 @@ class Index:
     codebooks : "shared": one codebook for all lists; "per_list": one for each list
     keep : precision of the vectors that are kept for reranking: "int8", "int16", "float16", "float32", or None
         to keep codes only
+    lists_per_vector : 1, or 2: each vector has a second code, in another list that is near to it. A search then
+        finds the same in fewer lists, above all among embeddings of text. Codes take twice the memory, and
+        vectors must be kept
     seed : seed of all random choices
     """
 
@@ -87,6 +90,7 @@ class Index:
         rotation: str | None = None,
         codebooks: str = "shared",
         keep: str | None = "int16",
+        lists_per_vector: int = 1,
         seed: int = 0,
     ) -> None:
         config = IndexConfig(
@@ -96,6 +100,7 @@ class Index:
             rotation=rotation,
             codebooks=codebooks,
             keep=keep,
+            lists_per_vector=lists_per_vector,
             seed=seed,
         )
         self._begin(config)
@@ -148,6 +153,11 @@ class Index:
     def keep(self) -> str | None:
         """The precision of the vectors kept for reranking; None: none are kept."""
         return self._config.keep
+
+    @property
+    def lists_per_vector(self) -> int:
+        """In how many lists the code of each vector is: 1 or 2."""
+        return self._config.lists_per_vector
 
     @property
     def seed(self) -> int:

@@ -56,6 +56,12 @@ def add_build(commands: Commands) -> None:
         help="number of lists (default: twice the square root of the number of vectors)",
     )
     parser.add_argument(
+        "--lists-per-vector",
+        metavar="N",
+        type=int,
+        help="2: put a second code of each vector into another list, for fewer rows scanned (default: 1)",
+    )
+    parser.add_argument(
         "--rotation",
         choices=[rotation or NONE for rotation in ROTATIONS],
         help="rotate vectors before they are encoded (default: none)",
@@ -184,6 +190,7 @@ def chosen_settings(options: argparse.Namespace) -> dict[str, Any]:
     given = {
         "bytes_per_vector": options.bytes_per_vector,
         "n_lists": options.lists,
+        "lists_per_vector": options.lists_per_vector,
         "codebooks": options.codebooks,
         "keep": options.keep,
         "rotation": options.rotation,

@@ -179,7 +179,7 @@ def list_sizes(snapshot: Snapshot) -> dict[str, Any]:
     """Return how many lists have which size: bars of equal width, with removed rows counted."""
     sizes = np.zeros(len(snapshot.trained.partition), np.int64)
     for part in snapshot.parts:
-        sizes += np.diff(part.segment.blocks.rows)
+        sizes += part.segment.list_sizes
     low, high = int(sizes.min()), int(sizes.max())
     width = max(1, -(-(high - low + 1) // BARS))
     bars = np.bincount((sizes - low) // width)

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pcpq import _core
 from pcpq.io.arrays import Float32Array
 from pcpq.util.batches import batches, slices
 from pcpq.util.threads import available_threads, map_threads
@@ -93,6 +94,33 @@ def nearest_of(
     scores -= half_squares
     best = scores.argmax(axis=1)
     return best, np.einsum("ij,ij->i", rows, rows) - 2.0 * scores[np.arange(len(best)), best]
+
+
+def two_centroids(
+    rows: Float32Array, centroids: Float32Array, weight: float, threads: int | None
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the nearest centroid of every row, and a second one: near, but in another direction (SOAR).
+
+    `weight` is that of the error along the residual from the first.
+    """
+    half_squares = 0.5 * np.einsum("ij,ij->i", centroids, centroids)
+    first, second = np.empty((2, len(rows)), np.int32)
+
+    def assign(part: slice) -> None:
+        scores = rows[part] @ centroids.T
+        scores -= half_squares
+        _core.two_lists(
+            rows=np.ascontiguousarray(rows[part]),
+            centroids=centroids,
+            scores=scores,
+            weight=weight,
+            out_first=first[part],
+            out_second=second[part],
+        )
+
+    count = available_threads(threads)
+    map_threads(assign, batches(len(rows), max(centroids.shape), count), count)
+    return first, second
 
 
 def nearby_centroids(

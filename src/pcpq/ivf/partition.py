@@ -21,6 +21,7 @@ from pcpq.ivf.kmeans import (
     nearby_centroids,
     nearest_centroids,
     spreads_of,
+    two_centroids,
 )
 from pcpq.util.lazy import lazy
 
@@ -28,6 +29,8 @@ from pcpq.util.lazy import lazy
 LIKELY_BEST = 4.0
 # Up to this number, lists are left in their order.
 CLOSE_LISTS = 4
+# Weight of the error of a second list along the residual in the first: with 1 and 2 fewest rows are scanned.
+SECOND_WEIGHT = 1.5
 # Rounds of the power method that finds a direction of large variance.
 SPREAD_ROUNDS = 10
 
@@ -61,6 +64,12 @@ class Partition:
     def assign(self, rows: Float32Array, threads: int | None = None) -> NDArray[np.int32]:
         """Return the (n,) list of every row: the one with the nearest centroid."""
         return nearest_centroids(rows, self.centroids, threads)[0]
+
+    def assign_two(
+        self, rows: Float32Array, threads: int | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return the (n,) first list of every row, and the second, which is another if there are two lists."""
+        return two_centroids(rows, self.centroids, SECOND_WEIGHT, threads)
 
 
 def fit_partition(

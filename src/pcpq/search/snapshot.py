@@ -61,7 +61,13 @@ class Snapshot:
         segments = _core.Segments()
         for part in self.parts:
             some = part.everything
-            segments.add(searcher=part.segment.searcher, allowed=some.mask, share=some.share, count=some.count)
+            segments.add(
+                searcher=part.segment.searcher,
+                allowed=some.mask,
+                second_allowed=some.second,
+                share=some.share,
+                count=some.count,
+            )
         return segments
 
     def allowed_rows(self, request: SearchRequest) -> tuple[Allowed, ...]:

@@ -19,8 +19,8 @@ def statistics(snapshot: Snapshot) -> dict[str, Any]:
     for segment in segments:
         for name, size in segment.bytes_by_part().items():
             parts[name] = parts.get(name, 0) + size
-        sizes += np.diff(segment.blocks.rows)
-    mean, rows = sizes.mean(), int(sizes.sum())
+        sizes += segment.list_sizes
+    mean, rows = sizes.mean(), sum(map(len, segments))
     residual = sum(segment.spread.residuals for segment in segments) / max(rows, 1)
     return {
         "vectors": n,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pcpq import _core
 from pcpq.io.arrays import Bytes, Float32Array, empty_lines
 from pcpq.ivf.kmeans import rows_by_list
-from pcpq.quantizers import Quantizer
+from pcpq.quantizers import Quantizer, options_of
 from pcpq.quantizers.codes import Codes, Model
 from pcpq.segment.packing import (
     MOST_SECTIONS,
@@ -309,6 +309,12 @@ def fits_wide(model: Model, quantizer: Quantizer) -> bool:
     choices = k if model.scales is None else k * model.scales.shape[1]
     alone = model.vector_levels is None and quantizer.scale != "exact"
     return alone and 16 < choices <= WIDE and model.layout.n_sections <= MOST_SECTIONS
+
+
+def never_packed(quantizer: Quantizer) -> bool:
+    """Return whether codes of a quantizer stay unpacked whatever it is trained on."""
+    parameters = quantizer.get_params()
+    return options_of(quantizer).scale not in ("none", "quantized") or parameters["n_centers"] > WIDE
 
 
 def wide_codewords(model: Model) -> Float32Array:

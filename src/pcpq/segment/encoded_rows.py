@@ -30,6 +30,11 @@ class EncodedRows:
     kept: NDArray[np.generic]  # (n, d) kept vectors
     units: Float32Array | None  # (n,) units of kept integers
     ids: Ids  # (n,)
+    # The same in the second list of every row; None if rows are in one list.
+    second_lists: NDArray[np.int32] | None = None
+    second_codes: NDArray[Any] | None = None
+    second_scales: NDArray[Any] | None = None
+    second_bias_bytes: Bytes | None = None
 
     @classmethod
     def of(cls, columns: dict[str, NDArray[Any]]) -> EncodedRows:

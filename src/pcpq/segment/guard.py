@@ -32,3 +32,12 @@ class Guard(Protocol):
 
     def everything(self) -> None:
         """Verify all arrays; raise a FormatError if one differs from what was written."""
+
+
+class SecondGuard(Protocol):
+    """Checksums of the second lists of a segment."""
+
+    native: _core.Guard
+
+    def everything(self) -> None:
+        """Verify all lists; raise a FormatError unless they are as written and hold every row once."""

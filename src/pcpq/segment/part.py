@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pcpq.segment.packing import Blocks
 from pcpq.segment.segment import Allowed, Mask, Segment
+from pcpq.util.lazy import lazy
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +65,12 @@ class Part:
     @property
     def everything(self) -> Allowed:
         """All rows that are not removed."""
-        return Allowed(self.count, self.not_removed, self.count / max(len(self.segment), 1))
+        share = self.count / max(len(self.segment), 1)
+        return Allowed(self.count, self.not_removed, share, self._second_not_removed)
+
+    @lazy
+    def _second_not_removed(self) -> Mask | None:
+        return None if self.not_removed is None else self.segment.second_mask(self.not_removed)
 
     @property
     def every_row(self) -> Mask:
@@ -74,7 +80,7 @@ class Part:
     def only(self, mask: Mask) -> Allowed:
         """Return the rows of a mask that are not removed."""
         both = mask if self.not_removed is None else mask & self.not_removed
-        return Allowed(int(np.unpackbits(both.view(np.uint8)).sum()), both, 0.0)
+        return Allowed(int(np.unpackbits(both.view(np.uint8)).sum()), both, 0.0, self.segment.second_mask(both))
 
     def both(self, one: Allowed, other: Allowed) -> Allowed:
         """Return the rows that are in both."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 from uuid import uuid4
 
@@ -23,6 +23,7 @@ from pcpq.segment.ids import StringIds
 from pcpq.segment.kept_vectors import read_rows
 from pcpq.segment.list_statistics import ListStatistics
 from pcpq.segment.packing import Blocks
+from pcpq.segment.second_codes import SecondCodes
 from pcpq.segment.trained import Trained
 from pcpq.util.batches import slices
 from pcpq.util.lazy import lazy
@@ -53,6 +54,7 @@ class Allowed:
     count: int
     mask: Mask | None = None  # None: all
     share: float = 1.0  # approximate share of the rows of every list; 0: unknown
+    second: Mask | None = None  # the same rows in their second lists, if there are any
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +74,7 @@ class Segment:
     attributes: Attributes | None = None
     name: str = field(default_factory=lambda: uuid4().hex)
     guard: Guard | None = None  # None: the arrays were not read from a file
+    second: SecondCodes | None = None  # None: vectors are in one list
 
     @classmethod
     def of(
@@ -94,6 +97,7 @@ class Segment:
             trained=trained,
             blocks=blocks,
             packed=packed,
+            second=SecondCodes.of(trained.codebooks, blocks, rows),
             spread=spread,
             gains=rows.gains,
             biases=rows.biases,
@@ -110,23 +114,38 @@ class Segment:
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickle, without lazy attributes."""
         self.verify()
-        return {part.name: getattr(self, part.name) for part in fields(self)} | {"guard": None}
+        second = None if self.second is None else replace(self.second, guard=None)
+        state = {part.name: getattr(self, part.name) for part in fields(self)}
+        return state | {"guard": None, "second": second}
 
     def verify(self) -> None:
         """Verify the checksums of all arrays that were read from a file."""
         if self.guard is not None:
             self.guard.everything()
+        if self.second is not None:
+            self.second.verify()
 
     def bytes_by_part(self) -> dict[str, int]:
         """Return the bytes of codes, corrections, kept vectors, ids and attributes."""
+        copies = () if self.second is None else (self.second.packed.blocks, self.second.rows)
         parts = {
-            "codes": self.packed,
+            "codes": (*self.packed, *copies),
             "corrections": (self.gains, self.biases),
             "kept": (self.kept, self.units),
             "ids": (self.ids, self.names),
             "attributes": (self.attributes,),
         }
         return {name: sum(0 if a is None else a.nbytes for a in arrays) for name, arrays in parts.items()}
+
+    def second_mask(self, mask: Mask) -> Mask | None:
+        """Return the mask of the rows of a mask in their second lists; None if there are none."""
+        return None if self.second is None else self.second.mask(mask)
+
+    @property
+    def list_sizes(self) -> NDArray[np.int64]:
+        """The (L,) numbers of codes in each list: one per row, or two in different lists."""
+        sizes: NDArray[np.int64] = np.diff(self.blocks.rows)
+        return sizes if self.second is None else sizes + self.second.counts
 
     @lazy
     def every_row(self) -> NDArray[np.uint32]:
@@ -154,12 +173,30 @@ class Segment:
         counts = np.diff(self.blocks.rows)
         return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
 
+    def lists_of_rows(self) -> list[NDArray[np.int32]]:
+        """Return the (n,) first list of every row, and the second if there are second lists."""
+        if self.second is None:
+            return [self.lists]
+        return [self.lists, self.second.lists_of_rows()]
+
     def rows(self) -> EncodedRows:
         """Return all rows with unpacked codes, in list order."""
         self.verify()
-        codes, biases = self.trained.codebooks.unpack(self.blocks, self.packed)
+        books = self.trained.codebooks
+        second: dict[str, Any] = {}
+        codes, biases = books.unpack(self.blocks, self.packed)
         self._check_codes(codes)
+        if self.second is not None:
+            copies, copied_biases = self.second.unpacked(books)
+            self._check_codes(copies)
+            second = {
+                "second_lists": self.second.lists_of_rows(),
+                "second_codes": copies.codes,
+                "second_scales": copies.scales,
+                "second_bias_bytes": copied_biases,
+            }
         return EncodedRows(
+            **second,
             lists=self.lists,
             codes=codes.codes,
             scales=codes.scales,
@@ -280,6 +317,7 @@ class Segment:
             codes=codes,
             kept=kept,
             rotation=rotation,
+            second=None if self.second is None else self.second.native(),
             row_unit=trained.unit,
             query_unit=trained.query_unit,
             unit_length=trained.metric == "cosine",
@@ -288,7 +326,7 @@ class Segment:
 
     def _native_lists(self) -> _core.Lists:
         coarse, partition = self.trained.coarse, self.trained.partition
-        shapes = self.spread.shapes(np.diff(self.blocks.rows), self.trained.dimensions)
+        shapes = self.spread.shapes(self.list_sizes, self.trained.dimensions)
         return _core.Lists(
             **coarse.arguments(exact=self.kept.shape[1] == 0 or coarse.is_rough(shapes[0])),
             spreads=partition.spreads,
@@ -329,6 +367,7 @@ class Segment:
                 out_ids=ids,
                 out_scores=scores,
                 allowed=allowed.mask,
+                second_allowed=allowed.second,
                 share=allowed.share,
                 out_counts=out_counts,
                 out_seconds=out_seconds,
@@ -343,6 +382,7 @@ class Segment:
                 out_ids=ids[part],
                 out_scores=scores[part],
                 allowed=allowed.mask,
+                second_allowed=allowed.second,
                 share=allowed.share,
             )
 

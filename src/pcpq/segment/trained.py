@@ -48,6 +48,16 @@ class Encoded(NamedTuple):
     bias: Float32Array | None
 
 
+class Coded(NamedTuple):
+    """Rows encoded in given lists."""
+
+    residuals: Float32Array
+    decoded: Float32Array
+    bias: Float32Array | None
+    columns: dict[str, Any]  # of EncodedRows
+    spread: ListStatistics
+
+
 @dataclass(frozen=True, eq=False)
 class Trained:
     """Trained lists and codebooks. All rows of an index are encoded by the same ones, which never change."""
@@ -62,6 +72,7 @@ class Trained:
     residual: float  # mean squared distance of training rows from their centroids
     bias_low: float = 0.0
     bias_step: float = 0.0
+    lists_per_vector: int = 1
 
     @classmethod
     def fit(
@@ -74,6 +85,7 @@ class Trained:
         quantizer: Quantizer,
         rotation: str | None,
         codebooks: str,
+        lists_per_vector: int,
         generator: np.random.Generator,
         threads: int | None,
     ) -> Trained:
@@ -90,8 +102,14 @@ class Trained:
             count = max(CODEBOOK_ROWS, quantizer.training_rows or 0, 40 * quantizer.n_centers)
             chosen = np.sort(generator.permutation(len(working))[:count])
         rows = working[chosen]
-        lists = partition.assign(rows, threads)
+        if lists_per_vector == 2:
+            # Residuals are longer in second lists; the codebook serves both.
+            lists = np.stack(partition.assign_two(rows, threads), axis=1).ravel()
+            rows = np.repeat(rows, 2, axis=0)
+        else:
+            lists = partition.assign(rows, threads)
         residuals = rows - partition.centroids[lists]
+        first_residuals = residuals[:: len(rows) // len(chosen)]
         matrix = fit_rotation(rotation, residuals, quantizer, generator)
         rotated, directions = rotate(residuals, matrix), rotate(rows, matrix)
         try:
@@ -100,7 +118,8 @@ class Trained:
             # Lengths that differ too much are noticed in residuals; name the vector that causes it.
             refuse_long_rows(sample.read(chosen), "vectors", sample.numbers_of(chosen))
             raise
-        residual = float(np.einsum("ij,ij->", residuals, residuals, dtype=np.float64)) / len(rows)
+        squares = np.einsum("ij,ij->", first_residuals, first_residuals, dtype=np.float64)
+        residual = float(squares) / len(first_residuals)
         trained = cls(
             metric=metric,
             keep=keep,
@@ -110,6 +129,7 @@ class Trained:
             matrix=matrix,
             codebooks=books,
             residual=residual,
+            lists_per_vector=lists_per_vector,
         )
         bias = trained.encode(residuals[:BIAS_ROWS], rows[:BIAS_ROWS], lists[:BIAS_ROWS], threads).bias
         if bias is None:
@@ -121,6 +141,11 @@ class Trained:
     def coarse(self) -> Coarse:
         """The centroids rounded for the ranking of lists."""
         return Coarse.of(self.partition)
+
+    @property
+    def second_lists(self) -> bool:
+        """Whether vectors are in two lists."""
+        return self.lists_per_vector == 2
 
     @property
     def euclidean(self) -> bool:
@@ -144,34 +169,41 @@ class Trained:
 
     def encoded(self, rows: Float32Array, threads: int | None) -> tuple[EncodedRows, ListStatistics]:
         """Return rows in working units as encoded rows, with ids of zero, and the statistics of their lists."""
-        lists = self.partition.assign(rows, threads)
-        anchors = self.partition.centroids[lists]
-        residuals = rows - anchors
-        codes, decoded, bias = self.encode(residuals, rows, lists, threads)
-        spread = ListStatistics.of(len(self.partition), lists, residuals, decoded, bias)
-        rounded_bias = np.zeros(len(rows), np.uint8)
-        if bias is not None:
-            rounded_bias = bias_bytes(bias, self.bias_low, self.bias_step)
+        second = None
+        if self.second_lists:
+            lists, second = self.partition.assign_two(rows, threads)
+        else:
+            lists = self.partition.assign(rows, threads)
+        residuals, decoded, bias, columns, spread = self._coded(rows, lists, threads)
+        if second is not None:
+            *_, again, other = self._coded(rows, second, threads)
+            columns |= {f"second_{name}": column for name, column in again.items()}
+            # Drift is measured in first lists.
+            spread = spread.joined(other)._replace(residuals=spread.residuals)
         gains, biases = None, None
         if self.keep is None and self.euclidean:
             biases = bias
         elif self.keep is None:
+            anchors = self.partition.centroids[lists]
             gains, shares = anchored_corrections(residuals, anchors, decoded, True)
             biases = shares.astype(np.float32)
-        shrunk = self.codebooks.shrink(codes)
         kept, units = keep_rows(rows, self.keep)
         encoded = EncodedRows(
-            lists=lists,
-            codes=shrunk.codes,
-            scales=shrunk.scales,
-            bias_bytes=rounded_bias,
-            gains=gains,
-            biases=biases,
-            kept=kept,
-            units=units,
-            ids=np.zeros(len(rows), np.int64),
+            **columns, gains=gains, biases=biases, kept=kept, units=units, ids=np.zeros(len(rows), np.int64)
         )
         return encoded, spread
+
+    def _coded(self, rows: Float32Array, lists: NDArray[np.int32], threads: int | None) -> Coded:
+        """Return rows encoded in these lists."""
+        residuals = rows - self.partition.centroids[lists]
+        codes, decoded, bias = self.encode(residuals, rows, lists, threads)
+        rounded_bias = np.zeros(len(rows), np.uint8)
+        if bias is not None:
+            rounded_bias = bias_bytes(bias, self.bias_low, self.bias_step)
+        shrunk = self.codebooks.shrink(codes)
+        columns = {"lists": lists, "codes": shrunk.codes, "scales": shrunk.scales, "bias_bytes": rounded_bias}
+        spread = ListStatistics.of(len(self.partition), lists, residuals, decoded, bias)
+        return Coded(residuals, decoded, bias, columns, spread)
 
     def all_rows(
         self,

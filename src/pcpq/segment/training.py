@@ -11,6 +11,7 @@ from pcpq.config import IndexConfig
 from pcpq.io.streams import Sample
 from pcpq.ivf.kmeans import ROWS_PER_LIST
 from pcpq.quantizers import PQ, QPCPQ, Quantizer
+from pcpq.segment.codebooks import never_packed
 from pcpq.segment.trained import Trained
 from pcpq.util.threads import one_blas_thread
 
@@ -43,6 +44,9 @@ def train(
 ) -> Trained:
     """Train the lists and codebooks of an index of n vectors on a sample."""
     n_lists = wanted_lists(config, n)
+    quantizer = new_quantizer(config, sample.dimensions, threads)
+    if config.lists_per_vector == 2 and never_packed(quantizer):
+        raise ValueError(f"lists_per_vector=2 needs codes in blocks, which those of {quantizer} are not")
     if config.n_lists is None:
         n_lists = min(n_lists or default_lists(len(sample)), max(1, len(sample) // LEAST_ROWS_PER_LIST))
     trained = Trained.fit(
@@ -50,9 +54,10 @@ def train(
         metric=config.metric,
         keep=config.keep,
         n_lists=n_lists or 1,
-        quantizer=new_quantizer(config, sample.dimensions, threads),
+        quantizer=quantizer,
         rotation=config.rotation,
         codebooks=config.codebooks,
+        lists_per_vector=config.lists_per_vector,
         generator=generator,
         threads=threads,
     )

@@ -22,7 +22,7 @@ from pcpq.util.system import patiently
 
 MANIFEST = "manifest.json"
 FORMAT = "pcpq"
-# Version 2 allows a larger `next_id`, and wide codes; it is written only if needed.
+# Version 2 allows a larger `next_id`, wide codes and second lists; it is written only if needed.
 VERSIONS = (1, 2)
 LARGEST_NUMBER = (1 << 62) - 1  # of counts and sizes
 LARGEST_NEXT_ID = 1 << 63  # after the largest int64 id was used
@@ -77,7 +77,8 @@ class Manifest:
     @property
     def version(self) -> int:
         """The smallest format version that can represent the manifest."""
-        return 2 if self.wide or self.next_id > LARGEST_NUMBER else 1
+        second = self.config.lists_per_vector == 2
+        return 2 if self.wide or second or self.next_id > LARGEST_NUMBER else 1
 
     def text(self) -> bytes:
         """Return the content of the manifest file."""
@@ -192,9 +193,12 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
         wide = content.get("wide", False)
         if type(wide) is not bool or (wide and content["version"] == 1):
             raise FormatError(f"{path}: wide is {wide!r} in version {content['version']}")
+        config = IndexConfig.from_json(content["settings"])
+        if config.lists_per_vector == 2 and content["version"] == 1:
+            raise FormatError(f"{path}: two lists per vector in version 1")
         return Manifest(
             generation=whole(content["generation"], path),
-            config=IndexConfig.from_json(content["settings"]),
+            config=config,
             kind=content["kind"],
             # The larger limit also for version 1: earlier releases wrote numbers that they refused to read.
             next_id=whole(content["next_id"], path, LARGEST_NEXT_ID),

@@ -33,8 +33,11 @@ def segment_of_rows(chosen: Sequence[tuple[Segment, NDArray[np.intp]]]) -> Segme
         spread = segment.spread
         if len(some) < len(segment):
             rows = rows.taken(some)
-            before = np.maximum(np.diff(segment.blocks.rows), 1)
-            shares = np.bincount(rows.lists, minlength=len(before)) / before
+            before = np.maximum(segment.list_sizes, 1)
+            left = np.bincount(rows.lists, minlength=len(before))
+            if rows.second_lists is not None:
+                left += np.bincount(rows.second_lists, minlength=len(before))
+            shares = left / before
             spread = spread.scaled(shares, len(some) / len(segment))
         builder.append(rows, spread)
         labels.append(Labels.of(segment, some))

@@ -23,6 +23,7 @@ from pcpq.segment.ids import StringIds
 from pcpq.segment.kept_vectors import LARGEST_INTEGER
 from pcpq.segment.list_statistics import ListStatistics
 from pcpq.segment.packing import Blocks
+from pcpq.segment.second_codes import SecondCodes
 from pcpq.segment.segment import Segment
 from pcpq.segment.trained import Trained
 from pcpq.store.files import reading
@@ -86,6 +87,7 @@ def write_trained(path: Path, trained: Trained) -> FileEntry:
     about = {number: getattr(trained, number) for number in TRAINED_NUMBERS} | {
         "sections": [layout.n_sections, layout.section_size],
         **({"wide": True} if trained.codebooks.wide else {}),
+        **({"lists_per_vector": 2} if trained.lists_per_vector == 2 else {}),
         "books": [
             quantizer_to_json(book) | {number: getattr(book.model_, number) for number in MODEL_NUMBERS}
             for book in books
@@ -126,7 +128,12 @@ def read_trained(directory: Path, entry: FileEntry) -> Trained:
         codebooks = Codebooks(tuple(books[number] for number in numbers), wide)
         if codebooks.wide and not fits_wide(codebooks.model, codebooks.quantizers[0]):
             raise FormatError(f"{tensors.path}: wide codes of fewer than 17 or more than {WIDE} codewords")
-        settings = {number: about[number] for number in TRAINED_NUMBERS}
+        per_vector = whole_number("lists_per_vector", about.get("lists_per_vector", 1), 1, 2)
+        if per_vector == 2 and (about["keep"] is None or codebooks.coding == "unpacked"):
+            raise FormatError(
+                f"{tensors.path}: two lists per vector of unpacked codes, or without kept vectors"
+            )
+        settings = {number: about[number] for number in TRAINED_NUMBERS} | {"lists_per_vector": per_vector}
         partition = Partition(centroids, spreads, offsets)
         return Trained(partition=partition, matrix=matrix, codebooks=codebooks, **settings)
 
@@ -168,6 +175,11 @@ def write_segment(path: Path, segment: Segment) -> FileEntry:
     checks = np.empty(n_lists, np.uint32), np.empty(-(-n // rows_per_page), np.uint32)
     guard_of(segment, "", rows_per_page, *checks).compute(out_lists=checks[0], out_pages=checks[1])
     small = small_arrays(np.diff(segment.blocks.rows), segment.spread, *checks)
+    if segment.second is not None:
+        second_checks, no_pages = np.empty(n_lists, np.uint32), np.zeros(1, np.uint32)
+        guard = second_guard(segment.second, "", second_checks)
+        guard.compute(out_lists=second_checks, out_pages=no_pages)
+        small |= {"second_counts": segment.second.counts.astype(np.uint32), "second_checks": second_checks}
     large = large_arrays(segment)
     checks_of_small = {part: checksum(array) for part, array in small.items()}
     later = {part: checksum(large[part]) for part in LATER if part in large}
@@ -202,6 +214,8 @@ def large_arrays(segment: Segment) -> Arrays:
         "code_biases": segment.packed.biases,
         **{column: getattr(segment, column) for column in ROW_COLUMNS},
     }
+    if segment.second is not None:
+        optional |= {"second_codes": segment.second.packed.blocks, "second_rows": segment.second.rows}
     if segment.names is not None:
         names = segment.names
         optional |= {"text": names.text, "text_ends": names.ends, "text_hashes": names.hashes}
@@ -264,6 +278,7 @@ def read_segment(directory: Path, entry: FileEntry, name: str, trained: Trained)
             kept=kept,
             names=names,
             name=name,
+            second=_second(tensors, trained, blocks) if trained.second_lists else None,
         )
         rows_per_page = whole_number("rows_a_page", about["rows_a_page"], 1, 1 << 32)
         pages = -(-n // rows_per_page)
@@ -277,6 +292,19 @@ def read_segment(directory: Path, entry: FileEntry, name: str, trained: Trained)
             if part not in later:
                 raise FormatError(f"{tensors.path}: {part} has no checksum")
     return replace(segment, guard=Checks(guard, tensors, later))
+
+
+def _second(tensors: Tensors, trained: Trained, first: Blocks) -> SecondCodes:
+    """Return the codes of a segment in second lists."""
+    counts = tensors.shaped("second_counts", "U32", (len(trained.partition),)).astype(np.int64)
+    n = int(first.rows[-1])
+    if counts.sum() != n:
+        raise FormatError(f"{tensors.path}: second lists have {counts.sum()} rows; expected {n}")
+    blocks = Blocks.of(counts, first.dense, first.size)
+    codes = tensors.shaped("second_codes", "U8", (blocks.count, trained.codebooks.block_bytes))
+    found = SecondCodes(first, blocks, PackedCodes(codes), tensors.shaped("second_rows", "I32", (n,)))
+    checks = tensors.shaped("second_checks", "U32", (len(counts),))
+    return replace(found, guard=SecondChecks(found, tensors.path, checks))
 
 
 def _packed(tensors: Tensors, trained: Trained, blocks: Blocks, n: int) -> PackedCodes:
@@ -340,6 +368,39 @@ class Checks:
         """Check all arrays."""
         self.native.check_all()
         self.ids()
+
+
+class SecondChecks:
+    """Checks of the second lists of a segment file."""
+
+    def __init__(self, codes: SecondCodes, path: Path, checks: NDArray[np.uint32]) -> None:
+        self.native, self._codes, self._path = second_guard(codes, str(path), checks), codes, path
+        self._done = False
+
+    def everything(self) -> None:
+        """Check all lists, and that each row has one copy."""
+        if self._done:
+            return
+        self.native.check_all()
+        self._codes.check_rows(self._path)
+        self._done = True
+
+
+def second_guard(codes: SecondCodes, path: str, list_checks: NDArray[np.uint32]) -> _core.Guard:
+    """Return the native guard of second lists: of their codes and the numbers of their rows."""
+    n = len(codes.rows)
+    return _core.Guard(
+        file=path.encode("utf-8", "replace").decode(),
+        rows=codes.blocks.rows,
+        places=codes.blocks.places,
+        by_block=[_by_row(codes.packed.blocks, len(codes.packed.blocks))],
+        by_row=[_by_row(codes.rows, n)],
+        kept=np.empty((n, 0), np.uint8),
+        rows_per_block=codes.blocks.size,
+        rows_per_page=n,
+        list_checks=list_checks,
+        page_checks=np.zeros(1, np.uint32),  # the checksum of no bytes
+    )
 
 
 def guard_of(

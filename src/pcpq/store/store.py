@@ -469,10 +469,11 @@ class Store:
         trained = self._once(manifest.trained, lambda entry: read_trained(self.directory, entry))
         disk.trained[trained] = manifest.trained
         config = manifest.config
-        if (config.metric, config.keep) != (trained.metric, trained.keep):
+        settings = [(some.metric, some.keep, some.lists_per_vector) for some in (config, trained)]
+        if settings[0] != settings[1]:
             raise FormatError(
-                f"{self.directory / MANIFEST}: {config.metric}, {config.keep};"
-                f" trained for {trained.metric}, {trained.keep}"
+                f"{self.directory / MANIFEST}: metric, keep and lists_per_vector are {settings[0]};"
+                f" trained for {settings[1]}"
             )
         if manifest.wide != trained.codebooks.wide:
             kinds = [f"codes are {'' if wide else 'not '}wide" for wide in (manifest.wide, not manifest.wide)]

@@ -59,7 +59,7 @@ class Candidates:
         cls, part: Part, queries: TuningQueries, query_rows: Float32Array, order: Places, threads: int
     ) -> Candidates:
         """Search all lists of a part for queries in working units; `order` is from `probing_order`."""
-        segment, count = part.segment, min(MOST_CANDIDATES, part.count)
+        segment, everything, count = part.segment, part.everything, min(MOST_CANDIDATES, part.count)
         shape = (len(query_rows), count)
         scores, scanned, ids = np.empty(shape), np.empty(shape, np.int32), np.empty(shape, np.int64)
 
@@ -70,8 +70,9 @@ class Candidates:
                 rerank=count,
                 out_ids=ids[some],
                 out_scores=scores[some],
-                allowed=part.not_removed,
-                share=part.everything.share,
+                allowed=everything.mask,
+                second_allowed=everything.second,
+                share=everything.share,
                 out_scanned=scanned[some],
             )
 
@@ -85,8 +86,11 @@ class Candidates:
         keys = (scanned.astype(np.int64) << 32) - rows.reshape(shape)
         places = np.empty(shape, np.intp)
         np.put_along_axis(places, np.argsort(-keys, axis=1), np.arange(count)[None], axis=1)
-        row_lists = np.searchsorted(segment.blocks.rows, rows, side="right") - 1
-        lists = np.take_along_axis(order, row_lists.reshape(shape), axis=1)
+        # A row is found as soon as one of its lists is probed.
+        found = [
+            np.take_along_axis(order, some[rows].reshape(shape), axis=1) for some in segment.lists_of_rows()
+        ]
+        lists = np.minimum.reduce(found)
         lists[own] = order.shape[1]
         return cls(ids, scores, places, lists)
 
@@ -236,7 +240,7 @@ def probing_order(trained: Trained, query_rows: Float32Array) -> Places:
 
 def rows_by_probes(snapshot: Snapshot, places: Places, probes: tuple[int, ...]) -> NDArray[np.float64]:
     """Return the rows scanned with each number of probes, summed over queries."""
-    sizes = sum(np.diff(part.segment.blocks.rows) for part in snapshot.parts)
+    sizes = sum(part.segment.list_sizes for part in snapshot.parts)
     ordered_sizes = np.empty(places.shape)
     np.put_along_axis(ordered_sizes, places, np.broadcast_to(sizes, places.shape).astype(np.float64), axis=1)
     sums: NDArray[np.float64] = np.cumsum(ordered_sizes.sum(axis=0))[np.array(probes) - 1]

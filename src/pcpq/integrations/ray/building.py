@@ -195,6 +195,8 @@ class Build:
         index, asked = learned(GatheredStream(n, self.source.dimensions, self._gather))
         known_before = state_of(index).snapshot
         trained = known_before.trained
+        if trained.second_lists:
+            raise ValueError("an index with lists_per_vector=2 cannot be built on Ray yet")
         if trained.dimensions != self.source.dimensions:
             raise ValueError(
                 f"vectors have {self.source.dimensions} dimensions, the index has {trained.dimensions}"

@@ -120,6 +120,8 @@ class Shard:
                 raise GenerationGoneError(
                     f"{error.filename} is gone, and with it generation {key_of(manifest)}"
                 ) from error
+        if snapshot.trained.second_lists:
+            raise ValueError(f"{self.store.directory}: an index with lists_per_vector=2 cannot be sharded yet")
         if isinstance(bounds, int):
             bounds = bounds_of(snapshot, bounds)
         lists = slice(int(bounds[self.number]), int(bounds[self.number + 1]))

@@ -1,0 +1,93 @@
+"""Codes of vectors in a second list: what a query misses in one list of a vector, it may find in the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pcpq import _core
+from pcpq.errors import FormatError
+from pcpq.io.arrays import Bytes
+from pcpq.quantizers.codes import Codes
+from pcpq.segment.codebooks import Codebooks, PackedCodes
+from pcpq.segment.encoded_rows import EncodedRows
+from pcpq.segment.guard import SecondGuard
+from pcpq.segment.packing import Blocks
+from pcpq.util.lazy import lazy
+
+
+@dataclass(frozen=True, eq=False)
+class SecondCodes:
+    """The codes of all rows of a segment once more, packed by their second lists."""
+
+    first: Blocks  # those of the segment
+    blocks: Blocks
+    packed: PackedCodes
+    rows: NDArray[np.int32]  # (n,) the row of the segment that each is a copy of
+    guard: SecondGuard | None = None  # None: the arrays were not read from a file
+
+    @classmethod
+    def of(cls, codebooks: Codebooks, first: Blocks, rows: EncodedRows) -> SecondCodes | None:
+        """Pack the second codes of rows in list order; None if they have none."""
+        lists, codes, biases = rows.second_lists, rows.second_codes, rows.second_bias_bytes
+        if lists is None or codes is None or biases is None:
+            return None
+        counts = np.bincount(lists, minlength=len(first.rows) - 1).astype(np.int64)
+        blocks = Blocks.of(counts, dense=first.dense, size=first.size)
+        order = np.argsort(lists, kind="stable")
+        packed = codebooks.pack(blocks, lists[order], Codes(codes, rows.second_scales)[order], biases[order])
+        return cls(first, blocks, packed, order.astype(np.int32))
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """The (L,) numbers of copies in each list."""
+        return np.diff(self.blocks.rows)
+
+    def verify(self) -> None:
+        """Verify arrays that were read from a file."""
+        if self.guard is not None:
+            self.guard.everything()
+
+    def native(self) -> _core.SecondCodes:
+        """Return the arrays for native searches."""
+        return _core.SecondCodes(
+            blocks=self.packed.blocks,
+            starts=self.blocks.rows,
+            places=self.blocks.places,
+            rows=self.rows,
+            guard=None if self.guard is None else self.guard.native,
+        )
+
+    def unpacked(self, codebooks: Codebooks) -> tuple[Codes, Bytes]:
+        """Return codes and bias bytes, in the order of the segment's rows."""
+        self.verify()
+        codes, biases = codebooks.unpack(self.blocks, self.packed)
+        back = np.argsort(self.rows)
+        return codes[back], biases[back]
+
+    def lists_of_rows(self) -> NDArray[np.int32]:
+        """Return the (n,) second list of every row of the segment."""
+        self.verify()
+        lists = np.empty(len(self.rows), np.int32)
+        lists[self.rows] = np.repeat(np.arange(len(self.counts), dtype=np.int32), self.counts)
+        return lists
+
+    def check_rows(self, path: Path) -> None:
+        """Raise a FormatError that names the file unless every row has one copy."""
+        n = len(self.rows)
+        if self.rows.min() < 0 or self.rows.max() >= n or np.bincount(self.rows, minlength=n).max() > 1:
+            raise FormatError(f"{path}: second lists do not hold each of {n} rows once")
+
+    @lazy
+    def first_places(self) -> NDArray[np.int32]:
+        """The (n,) place in the segment's blocks of the row that each is a copy of."""
+        self.verify()
+        return self.first.row_places().astype(np.int32)[self.rows]
+
+    def mask(self, mask: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """Return the mask of the copies of the rows of a mask."""
+        bits = np.unpackbits(mask.view(np.uint8), bitorder="little")
+        return self.blocks.mask(bits[self.first_places].view(np.bool_))
