@@ -49,7 +49,7 @@ RESULTS = Path(__file__).parent / "results"
 TARGETS = {"kept": [0.90, 0.95, 0.98], "codes": [0.85]}
 BATCH = 1000
 SEED = 0  # of every build of pcpq, and of the bootstrap of intervals
-LIST_FACTORS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # times the square root of the number of rows
+LIST_FACTORS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 8.0)  # times the square root of the number of rows
 TRY_FACTORS = (0.5, 1.0)
 
 Chosen = dict[str, dict[tuple[str, float], Candidate]]  # by contestant, then by mode and target

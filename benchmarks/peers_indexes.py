@@ -100,7 +100,7 @@ def entries(metric: str, ours: list[Kind] | None) -> list[Entry]:
         for bits, m in product((4, 6, 8), (16, 32))
     ]
     return [
-        Entry("pcpq", Pcpq, ours or [{}]),
+        Entry("pcpq", Pcpq, ours or [{}, {"lists_per_vector": 2}]),
         Entry("faiss", FaissPQ, pq),
         Entry("rabitq", FaissRaBitQ, rabitq),
         Entry("scann", Scann, scann_kinds(metric)),
