@@ -23,7 +23,7 @@ constexpr Kernels kernels_named(const char* name) {
                        .query_to_bytes = query_to_bytes,
                        .inner_product = inner_product,
                        .score_lists = score_lists<4, 1>,
-                       .score_lists_for_four = score_lists<2, 4>,
+                       .score_lists_for_four = score_lists_for_four,
                        .rank_lists = rank_lists,
                        .keep_above = keep_above,
                        .cut_keys = cut_keys,
