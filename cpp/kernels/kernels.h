@@ -84,6 +84,8 @@ struct SearchKernels {
     // A query in 8 bits, 128 too large, for products with lists; returns the unit.
     float (*query_to_bytes)(const float* query, int64_t d, float length, float longest, uint8_t* bytes);
     float (*inner_product)(const float* a, const float* b, int64_t d);
+    // The bases of some lists by their centroids, for a query that is less the mean if euclidean.
+    void (*measure_bases)(const Lists& lists, const float* query, const int32_t* chosen, int64_t n, float* bases);
     // Sums (L to 8) with every list of one query, or of four, as integers.
     void (*score_lists)(const Lists& lists, const uint8_t* const* queries, int32_t* const* sums);
     void (*score_lists_for_four)(const Lists& lists, const uint8_t* const* queries, int32_t* const* sums);

@@ -22,6 +22,7 @@ constexpr Kernels kernels_named(const char* name) {
                        .rotate_query = rotate_query,
                        .query_to_bytes = query_to_bytes,
                        .inner_product = inner_product,
+                       .measure_bases = measure_bases,
                        .score_lists = score_lists<4, 1>,
                        .score_lists_for_four = score_lists_for_four,
                        .rank_lists = rank_lists,

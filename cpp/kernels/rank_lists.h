@@ -4,12 +4,14 @@
 #include <cstdint>
 
 #include "kernels/index_arrays.h"
+#include "kernels/prefetch.h"
 #include "simd/simd.h"
 
 namespace pcpq {
 namespace {
 
 constexpr float kListsMore = 1.5f;       // times as many lists as wanted pass the first threshold
+constexpr int64_t kCentroidsAhead = 16;  // prefetched while others are multiplied
 constexpr float kSmallestUnit = 1e-30f;  // of a query: below it the inverse would not be finite
 
 // A query as integers of 1 / scale, eight at a time: `integers` has room for d rounded up to 16, zeros at the end.
@@ -39,13 +41,47 @@ inline float query_to_bytes(const float* query, int64_t d, float length, float l
     return unit;
 }
 
-inline float inner_product(const float* a, const float* b, int64_t d) {
-    Floats sums = broadcast(0.0f);
+// Products of a vector with others, whose sums do not wait for each other.
+template <int Others>
+inline void inner_products(const float* a, const float* const* others, int64_t d, float* products) {
+    Floats sums[Others];
+    for (Floats& sum : sums) sum = broadcast(0.0f);
     int64_t i = 0;
-    for (; i + kLanes <= d; i += kLanes) sums = sums + load(a + i) * load(b + i);
-    float sum = sum_of_lanes(sums);
-    for (; i < d; i++) sum += a[i] * b[i];
-    return sum;
+    for (; i + kLanes <= d; i += kLanes)
+#pragma GCC unroll 4
+        for (int t = 0; t < Others; t++) sums[t] = sums[t] + load(a + i) * load(others[t] + i);
+    for (int t = 0; t < Others; t++) {
+        products[t] = sum_of_lanes(sums[t]);
+        for (int64_t j = i; j < d; j++) products[t] += a[j] * others[t][j];
+    }
+}
+
+inline float inner_product(const float* a, const float* b, int64_t d) {
+    float product;
+    inner_products<1>(a, &b, d, &product);
+    return product;
+}
+
+// The bases of some lists by their centroids, which lie anywhere in memory.
+inline void measure_bases(const Lists& lists, const float* query, const int32_t* chosen, int64_t n, float* bases) {
+    constexpr int kTogether = 4;
+    const int64_t d = lists.dimensions;
+    const auto centroid = [&](int64_t i) { return lists.centroids + chosen[i] * d; };
+    const auto prefetch = [&](int64_t i) __attribute__((always_inline)) {
+        if (i < n) prefetch_row(centroid(i), d * static_cast<int64_t>(sizeof(float)));
+    };
+    for (int64_t i = 0; i < kCentroidsAhead; i++) prefetch(i);
+    int64_t i = 0;
+    for (; i + kTogether <= n; i += kTogether) {
+        const float* some[kTogether];
+        for (int t = 0; t < kTogether; t++) {
+            some[t] = centroid(i + t);
+            prefetch(i + t + kCentroidsAhead);
+        }
+        inner_products<kTogether>(query, some, d, bases + i);
+    }
+    for (; i < n; i++) bases[i] = inner_product(query, centroid(i), d);
+    for (i = 0; i < n; i++) bases[i] += lists.offsets[chosen[i]];
 }
 
 // Groups of eight lists with Q queries: lists share four coordinates of a query, queries share those of a list.

@@ -8,6 +8,7 @@
 #include "kernels/half.h"
 #include "kernels/index_arrays.h"
 #include "kernels/kernels.h"
+#include "kernels/prefetch.h"
 #include "simd/simd.h"
 
 namespace pcpq {
@@ -15,11 +16,6 @@ namespace {
 
 // Rows lie anywhere in memory; prefetched this many ahead, they arrive in time.
 constexpr int64_t kRowsAhead = 8;
-
-inline void prefetch_row(const char* row, int64_t bytes) {
-    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at);
-    __builtin_prefetch(row + bytes - 1);
-}
 
 // Products of integers, exact by pairs, added up as float32. The last sixteen may overlap those before them; `tail` is
 // zero where they do.

@@ -10,6 +10,7 @@
 #include "kernels/candidates.h"
 #include "kernels/index_arrays.h"
 #include "kernels/kernels.h"
+#include "kernels/prefetch.h"
 #include "kernels/scan_wide.h"
 #include "simd/simd.h"
 
@@ -175,6 +176,7 @@ struct Hits {
     }
 };
 
+// While a list is read, the next one is prefetched, line by line: a single query would wait for every list.
 // Where to prefetch: the list that comes next, or before it, so that as many bytes as this one has are there.
 template <Coding coding>
 inline const uint8_t* bytes_ahead(const ScanInput& input, int64_t n_blocks, int64_t next) {

@@ -42,7 +42,8 @@ const uint8_t* QuerySearch::take(const SearchJob& job, int64_t q) {
 void QuerySearch::prepare(const SearchJob& job, ListRanking& ranking, int64_t t, Scratch& scratch) {
     scratch_ = &scratch;
     count_ = ranking.choose(job.lists, job.probes, t, job.lists.unit * byte_unit_, length_, chosen_, bases_);
-    if (job.lists.centroids) measure_bases(job.lists);
+    if (job.lists.centroids)
+        kernels().search.measure_bases(job.lists, centered_, chosen_.data(), count_, bases_.data());
     prepare_segment(job);
 }
 
@@ -126,16 +127,6 @@ void QuerySearch::rotate(const SearchJob& job) {
     std::fill_n(spread_.data(), all, 0.0f);
     for (int64_t i = 0; i < d; i++) spread_.data()[job.rotation.columns[i]] = rotated_[i];
     rotated_ = spread_.data();
-}
-
-// Bases by the centroids themselves.
-void QuerySearch::measure_bases(const Lists& lists) {
-    const int64_t d = lists.dimensions;
-    for (int64_t i = 0; i < count_; i++) {
-        const int32_t list = chosen_[i];
-        const float* centroid = lists.centroids + list * d;
-        bases_.data()[i] = kernels().search.inner_product(centered_, centroid, d) + lists.offsets[list];
-    }
 }
 
 // Products with the codewords, and the unit that suits all lookup tables made of them.

@@ -78,7 +78,6 @@ private:
     Buffer<int32_t, true> scores_, rows_;  // of candidates
 
     void rotate(const SearchJob& job);
-    void measure_bases(const Lists& lists);
     void multiply_codewords(const SearchJob& job);
     void guess_threshold(const SearchJob& job);
     void make_table(const SearchJob& job, int64_t i, int64_t lists);
