@@ -111,8 +111,9 @@ struct SearchKernels {
     float (*guess_threshold)(const Lists& lists, const int32_t* chosen, const float* bases, int64_t n, float length,
                              float bias_factor, float wanted, float* shapes);
     // Adds the rows of a list that reach their thresholds to the candidates of one query, or of two, three, four.
-    // `next` is the list that comes after it.
-    void (*scan_list[4])(const ScanInput& input, int64_t list, int64_t next, Scan* const* scans, const int32_t* bases);
+    // `ahead` has a block of codes for every block of the list: it is prefetched meanwhile.
+    void (*scan_list[4])(const ScanInput& input, int64_t list, const int32_t* ahead, Scan* const* scans,
+                         const int32_t* bases);
     // Scores of kept rows, larger is better.
     void (*rerank)(const Kept& kept, int64_t dimensions, const int32_t* rows, int64_t n, const RerankQuery& query,
                    double* scores);

@@ -9,16 +9,24 @@
 #include "kernels/half.h"
 #include "kernels/index_arrays.h"
 #include "kernels/kernels.h"
+#include "kernels/prefetch.h"
 #include "search/checksum.h"
 #include "search/rows.h"
 #include "search/unpacked.h"
 
 namespace pcpq {
+namespace {
+
+constexpr int64_t kBytesAhead = 1 << 14;  // of codes, prefetched by a single query before they are read
+
+}  // namespace
+
 int64_t QuerySearch::bytes(const SearchJob& job, int64_t queries) {
     const int64_t probes = std::min(job.probes, job.lists.count);
     const int64_t numbers = 2 * Candidates::capacity_for(job.rerank) + 3 * probes;
     const int64_t one = 4 * numbers + table_size(job.codes) + 2 * job.lists.dimensions;
-    return queries * one + 4 * Scratch::products_size(job, probes);
+    const int64_t blocks = job.lists.n_words() * probes / std::max<int64_t>(job.lists.count, 1);
+    return queries * one + 4 * (Scratch::products_size(job, probes) + blocks);
 }
 
 const uint8_t* QuerySearch::take(const SearchJob& job, int64_t q) {
@@ -68,6 +76,7 @@ void QuerySearch::prepare_segment(const SearchJob& job) {
 void QuerySearch::scan_alone(const SearchJob& job) {
     const ScanInput input{.lists = job.lists, .codes = job.codes, .allowed = job.allowed};
     Scan* self = &scan;
+    const int32_t* ahead = job.codes.coding == Coding::unpacked ? nullptr : blocks_ahead(job);
     for (int64_t i = 0; i < count_; i++) {
         if (job.guard) job.guard->check_list(chosen_[i]);
         if (job.codes.coding == Coding::unpacked) {
@@ -75,8 +84,8 @@ void QuerySearch::scan_alone(const SearchJob& job) {
             continue;
         }
         if (job.codes.per_list) make_table(job, i, 1);
-        const int32_t next = chosen_[std::min(i + 1, count_ - 1)];
-        kernels().search.scan_list[0](input, chosen_[i], next, &self, starts_.data() + i);
+        kernels().search.scan_list[0](input, chosen_[i], ahead, &self, starts_.data() + i);
+        ahead += blocks_of(job.lists, job.codes.coding, chosen_[i]).count;
     }
 }
 
@@ -175,6 +184,24 @@ void QuerySearch::guess_threshold(const SearchJob& job) {
 void QuerySearch::make_table(const SearchJob& job, int64_t i, int64_t lists) {
     kernels().search.make_lookup_table(job.codes, chosen_[i], products(job, i), length_, scan, table_.data());
     kernels().search.round_bases(bases_.data() + i, lists, scan, starts_.data() + i);
+}
+
+// The blocks of the chosen lists, from those on that are prefetched while the first is read. A single query would wait
+// for every list: lists are small and lie anywhere in memory.
+const int32_t* QuerySearch::blocks_ahead(const SearchJob& job) {
+    const Codes& codes = job.codes;
+    const int64_t distance = (kBytesAhead + codes.block_bytes - 1) / codes.block_bytes;
+    int64_t count = distance;
+    for (int32_t list : chosen()) count += blocks_of(job.lists, codes.coding, list).count;
+    scratch_->blocks.resize(count);
+    int32_t *first = scratch_->blocks.data(), *end = first;
+    for (int32_t list : chosen()) {
+        const BlockRange blocks = blocks_of(job.lists, codes.coding, list);
+        for (int64_t b = 0; b < blocks.count; b++) *end++ = static_cast<int32_t>(blocks.first + b);
+    }
+    std::fill_n(end, distance, end > first ? end[-1] : 0);  // at the end, what is there already
+    for (int64_t b = 0; b < distance; b++) prefetch_row(codes.blocks + first[b] * codes.block_bytes, codes.block_bytes);
+    return first + distance;
 }
 
 // Row by row, with exact products.

@@ -20,6 +20,7 @@ struct Scratch {
     const void* owner = nullptr;  // the query whose products these are
     Buffer<float> products;       // with the codewords: (m, 16), or that for every list probed
     Buffer<float> shapes;         // of the lists probed, while a threshold is guessed
+    Buffer<int32_t> blocks;       // of the lists probed, one after the other
 
     static int64_t products_size(const SearchJob& job, int64_t probes) {
         return (job.codes.per_list ? probes : 1) * job.codes.sections * job.codes.n_codewords;
@@ -81,6 +82,7 @@ private:
     void multiply_codewords(const SearchJob& job);
     void guess_threshold(const SearchJob& job);
     void make_table(const SearchJob& job, int64_t i, int64_t lists);
+    const int32_t* blocks_ahead(const SearchJob& job);
     void scan_unpacked(const SearchJob& job, int64_t i);
     double code_score(const SearchJob& job, int64_t row, float common);
     float decoded_score(const SearchJob& job, int64_t i, int64_t row);

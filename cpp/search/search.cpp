@@ -46,8 +46,9 @@ public:
         const SearchKernels& level = kernels().search;
         const ScanInput input{.lists = job.lists, .codes = job.codes, .allowed = job.allowed};
         for (int64_t list = 0; list < job.lists.count; list++) {
-            if (job.guard && starts_[list] < starts_[list + 1]) job.guard->check_list(list);
-            const int64_t next = std::min(list + 1, job.lists.count - 1);
+            if (starts_[list] == starts_[list + 1]) continue;
+            if (job.guard) job.guard->check_list(list);
+            set_ahead(job, list);
             // Even groups: three and two queries take less than four and one.
             int64_t groups = (starts_[list + 1] - starts_[list] + 3) / 4;
             for (int64_t i = starts_[list], some; groups > 0; groups--, i += some) {
@@ -58,7 +59,7 @@ public:
                     scans[t] = &searches[visits_[i + t].query].scan;
                     bases[t] = visits_[i + t].base;
                 }
-                level.scan_list[some - 1](input, list, next, scans, bases);
+                level.scan_list[some - 1](input, list, ahead_.data(), scans, bases);
             }
         }
     }
@@ -69,6 +70,16 @@ private:
     };
     std::vector<int64_t> starts_, next_;  // (L + 1,) where each list's visits begin
     std::vector<Visit> visits_;
+    std::vector<int32_t> ahead_;  // for every block of a list, one that is prefetched meanwhile
+
+    // As many blocks as the list has come after it: hardly any list is left out by all queries.
+    void set_ahead(const SearchJob& job, int64_t list) {
+        const BlockRange blocks = blocks_of(job.lists, job.codes.coding, list);
+        const int64_t last = job.lists.places[job.lists.count] / block_rows(job.codes.coding) - 1;
+        if (static_cast<int64_t>(ahead_.size()) < blocks.count) ahead_.resize(blocks.count);
+        for (int64_t b = 0; b < blocks.count; b++)
+            ahead_[b] = static_cast<int32_t>(std::min(blocks.first + blocks.count + b, last));
+    }
 
     void sort_by_list(const SearchJob& job, std::vector<QuerySearch>& searches, int64_t count) {
         starts_.assign(job.lists.count + 1, 0);
