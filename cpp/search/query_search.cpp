@@ -59,8 +59,8 @@ void QuerySearch::prepare_segment(const SearchJob& job) {
     const int64_t capacity = Candidates::capacity_for(job.rerank);
     scores_.resize(capacity);
     rows_.resize(capacity);
-    table_.resize(table_size(job.codes));
-    scan.lookup_table = table_.data();
+    table_.resize((table_size(job.codes) + 63) / 64);
+    scan.lookup_table = table();
     scan.best = {.wanted = job.rerank,
                  .capacity = capacity,
                  .count = 0,
@@ -182,7 +182,7 @@ void QuerySearch::guess_threshold(const SearchJob& job) {
 
 // The lookup table of some lists from the i-th on, and what scores in them start from.
 void QuerySearch::make_table(const SearchJob& job, int64_t i, int64_t lists) {
-    kernels().search.make_lookup_table(job.codes, chosen_[i], products(job, i), length_, scan, table_.data());
+    kernels().search.make_lookup_table(job.codes, chosen_[i], products(job, i), length_, scan, table());
     kernels().search.round_bases(bases_.data() + i, lists, scan, starts_.data() + i);
 }
 

@@ -27,6 +27,11 @@ struct Scratch {
     }
 };
 
+// Lookup tables of wide codes are read 64 bytes at a time, which takes longer across two lines.
+struct alignas(64) CacheLine {
+    uint8_t bytes[64];
+};
+
 // All that one query needs from start to end: `take`, `prepare`, a scan, `finish`.
 class QuerySearch {
 public:
@@ -75,9 +80,10 @@ private:
     Buffer<float> bases_;     // what scores in the chosen lists start from ...
     Buffer<int32_t> starts_;  // ... in units of the lookup table; both have room for eight more
     Scratch* scratch_;
-    Buffer<uint8_t> table_;
+    Buffer<CacheLine> table_;
     Buffer<int32_t, true> scores_, rows_;  // of candidates
 
+    uint8_t* table() { return table_.data()->bytes; }
     void rotate(const SearchJob& job);
     void multiply_codewords(const SearchJob& job);
     void guess_threshold(const SearchJob& job);
