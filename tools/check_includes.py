@@ -77,7 +77,7 @@ def command(path: Path) -> list[str]:
     if "avx" in path.stem:
         options += ["-mavx2", "-mf16c"]
     if "avx512" in path.stem:
-        options += ["-mbmi2", "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512vbmi"]
+        options += ["-mbmi2", "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512vbmi", "-mavx512vnni"]
     if path.parent.name == "bindings":
         options += ["-isystem", nanobind.include_dir(), "-isystem", sysconfig.get_path("include")]
     return [os.environ.get("CXX", "c++"), *options, name]

@@ -86,6 +86,16 @@ static inline int64_t table_entries(Coding coding) {
     return coding == Coding::wide ? 64 : 16;
 }
 
+// The blocks that hold the rows of a list.
+struct BlockRange {
+    int64_t first, count;
+};
+static inline BlockRange blocks_of(const Lists& lists, Coding coding, int64_t list) {
+    const int shift = coding == Coding::wide ? 6 : 5;  // faster than a division
+    const int64_t first = lists.places[list] >> shift, rows = lists.rows[list + 1] - lists.rows[list];
+    return {first, ((lists.places[list] + rows + (int64_t{1} << shift) - 1) >> shift) - first};
+}
+
 // Sections of a lookup table: plain and wide codes have two more, for the bias.
 static inline int64_t table_sections(Coding coding, int64_t sections) {
     return coding == Coding::scaled ? (sections + 1) / 2 * 2 : (sections + 2 + 3) / 4 * 4;

@@ -84,6 +84,8 @@ struct SearchKernels {
     // A query in 8 bits, 128 too large, for products with lists; returns the unit.
     float (*query_to_bytes)(const float* query, int64_t d, float length, float longest, uint8_t* bytes);
     float (*inner_product)(const float* a, const float* b, int64_t d);
+    // The bases of some lists by their centroids, for a query that is less the mean if euclidean.
+    void (*measure_bases)(const Lists& lists, const float* query, const int32_t* chosen, int64_t n, float* bases);
     // Sums (L to 8) with every list of one query, or of four, as integers.
     void (*score_lists)(const Lists& lists, const uint8_t* const* queries, int32_t* const* sums);
     void (*score_lists_for_four)(const Lists& lists, const uint8_t* const* queries, int32_t* const* sums);
@@ -109,8 +111,9 @@ struct SearchKernels {
     float (*guess_threshold)(const Lists& lists, const int32_t* chosen, const float* bases, int64_t n, float length,
                              float bias_factor, float wanted, float* shapes);
     // Adds the rows of a list that reach their thresholds to the candidates of one query, or of two, three, four.
-    // `next` is the list that comes after it.
-    void (*scan_list[4])(const ScanInput& input, int64_t list, int64_t next, Scan* const* scans, const int32_t* bases);
+    // `ahead` has a block of codes for every block of the list: it is prefetched meanwhile.
+    void (*scan_list[4])(const ScanInput& input, int64_t list, const int32_t* ahead, Scan* const* scans,
+                         const int32_t* bases);
     // Scores of kept rows, larger is better.
     void (*rerank)(const Kept& kept, int64_t dimensions, const int32_t* rows, int64_t n, const RerankQuery& query,
                    double* scores);

@@ -4,12 +4,14 @@
 #include <cstdint>
 
 #include "kernels/index_arrays.h"
+#include "kernels/prefetch.h"
 #include "simd/simd.h"
 
 namespace pcpq {
 namespace {
 
 constexpr float kListsMore = 1.5f;       // times as many lists as wanted pass the first threshold
+constexpr int64_t kCentroidsAhead = 16;  // prefetched while others are multiplied
 constexpr float kSmallestUnit = 1e-30f;  // of a query: below it the inverse would not be finite
 
 // A query as integers of 1 / scale, eight at a time: `integers` has room for d rounded up to 16, zeros at the end.
@@ -39,13 +41,47 @@ inline float query_to_bytes(const float* query, int64_t d, float length, float l
     return unit;
 }
 
-inline float inner_product(const float* a, const float* b, int64_t d) {
-    Floats sums = broadcast(0.0f);
+// Products of a vector with others, whose sums do not wait for each other.
+template <int Others>
+inline void inner_products(const float* a, const float* const* others, int64_t d, float* products) {
+    Floats sums[Others];
+    for (Floats& sum : sums) sum = broadcast(0.0f);
     int64_t i = 0;
-    for (; i + kLanes <= d; i += kLanes) sums = sums + load(a + i) * load(b + i);
-    float sum = sum_of_lanes(sums);
-    for (; i < d; i++) sum += a[i] * b[i];
-    return sum;
+    for (; i + kLanes <= d; i += kLanes)
+#pragma GCC unroll 4
+        for (int t = 0; t < Others; t++) sums[t] = sums[t] + load(a + i) * load(others[t] + i);
+    for (int t = 0; t < Others; t++) {
+        products[t] = sum_of_lanes(sums[t]);
+        for (int64_t j = i; j < d; j++) products[t] += a[j] * others[t][j];
+    }
+}
+
+inline float inner_product(const float* a, const float* b, int64_t d) {
+    float product;
+    inner_products<1>(a, &b, d, &product);
+    return product;
+}
+
+// The bases of some lists by their centroids, which lie anywhere in memory.
+inline void measure_bases(const Lists& lists, const float* query, const int32_t* chosen, int64_t n, float* bases) {
+    constexpr int kTogether = 4;
+    const int64_t d = lists.dimensions;
+    const auto centroid = [&](int64_t i) { return lists.centroids + chosen[i] * d; };
+    const auto prefetch = [&](int64_t i) __attribute__((always_inline)) {
+        if (i < n) prefetch_row(centroid(i), d * static_cast<int64_t>(sizeof(float)));
+    };
+    for (int64_t i = 0; i < kCentroidsAhead; i++) prefetch(i);
+    int64_t i = 0;
+    for (; i + kTogether <= n; i += kTogether) {
+        const float* some[kTogether];
+        for (int t = 0; t < kTogether; t++) {
+            some[t] = centroid(i + t);
+            prefetch(i + t + kCentroidsAhead);
+        }
+        inner_products<kTogether>(query, some, d, bases + i);
+    }
+    for (; i < n; i++) bases[i] = inner_product(query, centroid(i), d);
+    for (i = 0; i < n; i++) bases[i] += lists.offsets[chosen[i]];
 }
 
 // Groups of eight lists with Q queries: lists share four coordinates of a query, queries share those of a list.
@@ -74,6 +110,54 @@ void score_lists(const Lists& lists, const uint8_t* const* queries, int32_t* con
     for (; g + Groups <= groups; g += Groups) score_groups<Groups, Q>(lists, g, queries, sums);
     for (; g < groups; g++) score_groups<1, Q>(lists, g, queries, sums);
 }
+
+#if defined(PCPQ_SIMD_AVX512)
+
+// For four queries, two times four coordinates at once, in sums of 32 bits of which 16 are left at the end. One query
+// alone waits for memory: for it this is not faster.
+template <int Groups>
+inline void score_groups_for_four(const Lists& lists, int64_t group, const uint8_t* const* queries,
+                                  int32_t* const* sums) {
+    constexpr int Q = 4;
+    const int64_t fours = (lists.dimensions + 3) / 4;
+    const auto* row = reinterpret_cast<const uint8_t*>(lists.coarse) + group * fours * 32;
+    WideInts sum[Groups][Q];
+#pragma GCC unroll 16
+    for (int i = 0; i < Groups * Q; i++) sum[i / Q][i % Q] = zero_wide_ints();
+    const auto add = [&](int64_t t, auto load_values) {
+        WideBytes coordinates[Q];
+#pragma GCC unroll 4
+        for (int q = 0; q < Q; q++) coordinates[q] = repeat_two_fours(queries[q] + 4 * t);
+#pragma GCC unroll 16
+        for (int i = 0; i < Groups * Q; i++) {
+            const WideBytes values = load_values(row + (i / Q * fours + t) * 32);
+            sum[i / Q][i % Q] = add_products_of_fours(sum[i / Q][i % Q], coordinates[i % Q], values);
+        }
+    };
+    int64_t t = 0;
+    for (; t + 2 <= fours; t += 2) add(t, load_wide);
+    if (t < fours) add(t, load_half);
+#pragma GCC unroll 16
+    for (int i = 0; i < Groups * Q; i++)
+        store_short_sums(sums[i % Q] + (group + i / Q) * 8, sum[i / Q][i % Q],
+                         load_shorts(lists.starts + (group + i / Q) * 16));
+}
+
+inline void score_lists_for_four(const Lists& lists, const uint8_t* const* queries, int32_t* const* sums) {
+    constexpr int kGroups = 4;
+    const int64_t groups = (lists.count + 7) / 8;
+    int64_t g = 0;
+    for (; g + kGroups <= groups; g += kGroups) score_groups_for_four<kGroups>(lists, g, queries, sums);
+    for (; g < groups; g++) score_groups_for_four<1>(lists, g, queries, sums);
+}
+
+#else
+
+inline void score_lists_for_four(const Lists& lists, const uint8_t* const* queries, int32_t* const* sums) {
+    score_lists<2, 4>(lists, queries, sums);
+}
+
+#endif
 
 // The quantile of the normal distribution: how many deviations above the mean this share begins; shares up to a half.
 inline float normal_quantile(float share) {

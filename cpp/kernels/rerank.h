@@ -8,18 +8,14 @@
 #include "kernels/half.h"
 #include "kernels/index_arrays.h"
 #include "kernels/kernels.h"
+#include "kernels/prefetch.h"
 #include "simd/simd.h"
 
 namespace pcpq {
 namespace {
 
 // Rows lie anywhere in memory; prefetched this many ahead, they arrive in time.
-constexpr int64_t kRowsAhead = 8;
-
-inline void prefetch_row(const char* row, int64_t bytes) {
-    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at);
-    __builtin_prefetch(row + bytes - 1);
-}
+constexpr int64_t kRowsAhead = 16;
 
 // Products of integers, exact by pairs, added up as float32. The last sixteen may overlap those before them; `tail` is
 // zero where they do.
@@ -98,12 +94,14 @@ inline void rerank(const Kept& kept, int64_t d, const int32_t* rows, int64_t n, 
                    double* scores) {
     const int64_t bytes = d * bytes_of(kept.keep);
     const char* first = static_cast<const char*>(kept.rows);
-    for (int64_t i = 0; i < n && i < kRowsAhead; i++) prefetch_row(first + rows[i] * bytes, bytes);
+    const auto prefetch = [&](int64_t i) __attribute__((always_inline)) {
+        if (i >= n) return;
+        prefetch_row(first + rows[i] * bytes, bytes);
+        if (kept.units) prefetch_line(kept.units + rows[i]);
+    };
+    for (int64_t i = 0; i < kRowsAhead; i++) prefetch(i);
     for (int64_t i = 0; i < n; i++) {
-        if (i + kRowsAhead < n) {
-            prefetch_row(first + rows[i + kRowsAhead] * bytes, bytes);
-            if (kept.units) __builtin_prefetch(kept.units + rows[i + kRowsAhead]);
-        }
+        prefetch(i + kRowsAhead);
         scores[i] = rerank_score(kept, d, rows[i], query);
     }
 }

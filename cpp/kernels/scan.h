@@ -10,6 +10,7 @@
 #include "kernels/candidates.h"
 #include "kernels/index_arrays.h"
 #include "kernels/kernels.h"
+#include "kernels/prefetch.h"
 #include "kernels/scan_wide.h"
 #include "simd/simd.h"
 
@@ -175,14 +176,6 @@ struct Hits {
     }
 };
 
-// Where to prefetch: the list that comes next, or before it, so that as many bytes as this one has are there.
-template <Coding coding>
-inline const uint8_t* bytes_ahead(const ScanInput& input, int64_t n_blocks, int64_t next) {
-    const int64_t rows = BlockOf<coding>::kRows, all = input.lists.places[input.lists.count] / rows;
-    const int64_t last = all - n_blocks, first = input.lists.places[next] / rows;
-    return input.codes.blocks + (first < last ? first : last) * input.codes.block_bytes;
-}
-
 // The bits of a mask for a block.
 template <Coding coding>
 inline typename BlockOf<coding>::Bits allowed_rows(const uint32_t* mask, int64_t block) {
@@ -194,21 +187,20 @@ inline typename BlockOf<coding>::Bits allowed_rows(const uint32_t* mask, int64_t
 
 // Adds the rows of one list that reach the thresholds of Q queries to their candidates.
 template <Coding coding, int Q>
-void scan_coded(const ScanInput& input, int64_t list, int64_t next, Scan* const* scans, const int32_t* bases) {
+void scan_coded(const ScanInput& input, int64_t list, const int32_t* ahead, Scan* const* scans, const int32_t* bases) {
     using Block = BlockOf<coding>;
     using Bits = typename Block::Bits;
     constexpr int64_t kRows = Block::kRows;
     const Lists& lists = input.lists;
     const Codes& codes = input.codes;
     const int64_t n_rows = lists.rows[list + 1] - lists.rows[list], place = lists.places[list];
-    const int64_t before = place % kRows, first_block = place / kRows;  // rows of other lists in the first block
-    const int64_t n_blocks = (before + n_rows + kRows - 1) / kRows;
+    const int64_t before = place % kRows;  // rows of other lists in the first block
+    const auto [first_block, n_blocks] = blocks_of(lists, coding, list);
     const int64_t first_row = lists.rows[list] - before, after = (before + n_rows) % kRows;
     const int64_t quads = table_sections(codes) / 4, pairs = (codes.sections + 1) / 2;
     const int64_t block_bytes = codes.block_bytes;
     const uint8_t* steps = reinterpret_cast<const uint8_t*>(of_list(codes, codes.steps, list, pairs * 32));
     const uint8_t* block = codes.blocks + first_block * block_bytes;
-    const uint8_t* ahead = bytes_ahead<coding>(input, n_blocks, next);
     typename Block::Limit limits[Q];
     Hits<coding> hits;
     for (int q = 0; q < Q; q++) {
@@ -218,18 +210,19 @@ void scan_coded(const ScanInput& input, int64_t list, int64_t next, Scan* const*
         __builtin_prefetch(best.scores + best.count, 1);
         __builtin_prefetch(best.rows + best.count, 1);
     }
-    for (int64_t b = 0; b < n_blocks; b++, block += block_bytes, ahead += block_bytes) {
+    for (int64_t b = 0; b < n_blocks; b++, block += block_bytes) {
         Bits present = b + 1 < n_blocks || after == 0 ? ~Bits{0} : (Bits{1} << after) - 1;
         if (b == 0) present &= ~Bits{0} << before;
         if (input.allowed) present &= allowed_rows<coding>(input.allowed, first_block + b);
         if (present == 0) continue;
+        const uint8_t* later = codes.blocks + ahead[b] * block_bytes;
         typename Block::Sums sums[Q];
         if constexpr (coding == Coding::scaled)
-            sum_scaled<Q>(block, ahead, pairs, steps, scans, sums);
+            sum_scaled<Q>(block, later, pairs, steps, scans, sums);
         else if constexpr (coding == Coding::wide)
-            sum_wide<Q>(block, ahead, quads, scans, sums);
+            sum_wide<Q>(block, later, quads, scans, sums);
         else
-            sum_plain<Q>(block, ahead, quads, scans, sums);
+            sum_plain<Q>(block, later, quads, scans, sums);
         int count = hits.count;
 #pragma GCC unroll 4
         for (int q = 0; q < Q; q++) {
@@ -249,14 +242,14 @@ void scan_coded(const ScanInput& input, int64_t list, int64_t next, Scan* const*
 }
 
 template <int Q>
-void scan_list(const ScanInput& input, int64_t list, int64_t next, Scan* const* scans, const int32_t* bases) {
+void scan_list(const ScanInput& input, int64_t list, const int32_t* ahead, Scan* const* scans, const int32_t* bases) {
     switch (input.codes.coding) {
         case Coding::scaled:
-            return scan_coded<Coding::scaled, Q>(input, list, next, scans, bases);
+            return scan_coded<Coding::scaled, Q>(input, list, ahead, scans, bases);
         case Coding::wide:
-            return scan_coded<Coding::wide, Q>(input, list, next, scans, bases);
+            return scan_coded<Coding::wide, Q>(input, list, ahead, scans, bases);
         default:
-            return scan_coded<Coding::plain, Q>(input, list, next, scans, bases);
+            return scan_coded<Coding::plain, Q>(input, list, ahead, scans, bases);
     }
 }
 

@@ -5,15 +5,11 @@
 #include <cstdint>
 
 #include "kernels/kernels.h"
+#include "kernels/prefetch.h"
 #include "simd/simd.h"
 
 namespace pcpq {
 namespace {
-
-// While a list is read, the next one is prefetched, line by line: a single query would wait for every list.
-inline void prefetch_line(const uint8_t* line) {
-    __builtin_prefetch(line, 0, 2);  // into the second level: the first is full of what is being read
-}
 
 // Sums of four look-ups as bytes, added up as shorts. Even rows gather 256 times their odd neighbours on top, which is
 // taken off at the end.

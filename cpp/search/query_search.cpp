@@ -11,16 +11,24 @@
 #include "kernels/half.h"
 #include "kernels/index_arrays.h"
 #include "kernels/kernels.h"
+#include "kernels/prefetch.h"
 #include "search/checksum.h"
 #include "search/rows.h"
 #include "search/unpacked.h"
 
 namespace pcpq {
+namespace {
+
+constexpr int64_t kBytesAhead = 1 << 14;  // of codes, prefetched by a single query before they are read
+
+}  // namespace
+
 int64_t QuerySearch::bytes(const SearchJob& job, int64_t queries) {
     const int64_t probes = std::min(job.probes, job.lists.count);
     const int64_t numbers = 2 * Candidates::capacity_for(wanted(job)) + 3 * probes;
     const int64_t one = 4 * numbers + table_size(job.codes) + 2 * job.lists.dimensions;
-    return queries * one + 4 * Scratch::products_size(job, probes);
+    const int64_t blocks = job.lists.n_words() * probes / std::max<int64_t>(job.lists.count, 1);
+    return queries * one + 4 * (Scratch::products_size(job, probes) + blocks);
 }
 
 const uint8_t* QuerySearch::take(const SearchJob& job, int64_t q) {
@@ -44,7 +52,8 @@ const uint8_t* QuerySearch::take(const SearchJob& job, int64_t q) {
 void QuerySearch::prepare(const SearchJob& job, ListRanking& ranking, int64_t t, Scratch& scratch) {
     scratch_ = &scratch;
     count_ = ranking.choose(job.lists, job.probes, t, job.lists.unit * byte_unit_, length_, chosen_, bases_);
-    if (job.lists.centroids) measure_bases(job.lists);
+    if (job.lists.centroids)
+        kernels().search.measure_bases(job.lists, centered_, chosen_.data(), count_, bases_.data());
     prepare_segment(job);
 }
 
@@ -52,8 +61,8 @@ void QuerySearch::prepare_segment(const SearchJob& job) {
     const int64_t capacity = Candidates::capacity_for(wanted(job));
     scores_.resize(capacity);
     rows_.resize(capacity);
-    table_.resize(table_size(job.codes));
-    scan.lookup_table = table_.data();
+    table_.resize((table_size(job.codes) + 63) / 64);
+    scan.lookup_table = table();
     scan.best = {.wanted = wanted(job),
                  .capacity = capacity,
                  .count = 0,
@@ -74,14 +83,15 @@ void QuerySearch::scan_alone(const SearchJob& job) {
 
 void QuerySearch::scan_lists(const SearchJob& job, const ScanInput& input) {
     Scan* self = &scan;
+    const int32_t* ahead = job.codes.coding == Coding::unpacked ? nullptr : blocks_ahead(input);
     for (int64_t i = 0; i < count_; i++) {
         if (job.codes.coding == Coding::unpacked) {
             scan_unpacked(job, i);
             continue;
         }
         if (job.codes.per_list) make_table(job, i, 1);
-        const int32_t next = chosen_[std::min(i + 1, count_ - 1)];
-        kernels().search.scan_list[0](input, chosen_[i], next, &self, starts_.data() + i);
+        kernels().search.scan_list[0](input, chosen_[i], ahead, &self, starts_.data() + i);
+        ahead += blocks_of(input.lists, input.codes.coding, chosen_[i]).count;
     }
 }
 
@@ -136,16 +146,6 @@ void QuerySearch::rotate(const SearchJob& job) {
     rotated_ = spread_.data();
 }
 
-// Bases by the centroids themselves.
-void QuerySearch::measure_bases(const Lists& lists) {
-    const int64_t d = lists.dimensions;
-    for (int64_t i = 0; i < count_; i++) {
-        const int32_t list = chosen_[i];
-        const float* centroid = lists.centroids + list * d;
-        bases_.data()[i] = kernels().search.inner_product(centered_, centroid, d) + lists.offsets[list];
-    }
-}
-
 // Products with the codewords, and the unit that suits all lookup tables made of them.
 void QuerySearch::multiply_codewords(const SearchJob& job) {
     const Codes& codes = job.codes;
@@ -191,7 +191,7 @@ void QuerySearch::guess_threshold(const SearchJob& job) {
 
 // The lookup table of some lists from the i-th on, and what scores in them start from.
 void QuerySearch::make_table(const SearchJob& job, int64_t i, int64_t lists) {
-    kernels().search.make_lookup_table(job.codes, chosen_[i], products(job, i), length_, scan, table_.data());
+    kernels().search.make_lookup_table(job.codes, chosen_[i], products(job, i), length_, scan, table());
     kernels().search.round_bases(bases_.data() + i, lists, scan, starts_.data() + i);
 }
 
@@ -222,6 +222,24 @@ void QuerySearch::join_copies(const SearchJob& job) {
     best.count = count;
     best.wanted = job.rerank;
     best.compact();
+}
+
+// The blocks of the chosen lists, from those on that are prefetched while the first is read. A single query would wait
+// for every list: lists are small and lie anywhere in memory.
+const int32_t* QuerySearch::blocks_ahead(const ScanInput& input) {
+    const Codes& codes = input.codes;
+    const int64_t distance = (kBytesAhead + codes.block_bytes - 1) / codes.block_bytes;
+    int64_t count = distance;
+    for (int32_t list : chosen()) count += blocks_of(input.lists, codes.coding, list).count;
+    scratch_->blocks.resize(count);
+    int32_t *first = scratch_->blocks.data(), *end = first;
+    for (int32_t list : chosen()) {
+        const BlockRange blocks = blocks_of(input.lists, codes.coding, list);
+        for (int64_t b = 0; b < blocks.count; b++) *end++ = static_cast<int32_t>(blocks.first + b);
+    }
+    std::fill_n(end, distance, end > first ? end[-1] : 0);  // at the end, what is there already
+    for (int64_t b = 0; b < distance; b++) prefetch_row(codes.blocks + first[b] * codes.block_bytes, codes.block_bytes);
+    return first + distance;
 }
 
 // Row by row, with exact products.

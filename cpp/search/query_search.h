@@ -21,6 +21,7 @@ struct Scratch {
     const void* owner = nullptr;  // the query whose products these are
     Buffer<float> products;       // with the codewords: (m, 16), or that for every list probed
     Buffer<float> shapes;         // of the lists probed, while a threshold is guessed
+    Buffer<int32_t> blocks;       // of the lists probed, one after the other
 
     static int64_t products_size(const SearchJob& job, int64_t probes) {
         return (job.codes.per_list ? probes : 1) * job.codes.sections * job.codes.n_codewords;
@@ -37,6 +38,11 @@ inline void check_list(const SearchJob& job, int64_t list) {
     if (job.guard) job.guard->check_list(list);
     if (job.second.guard) job.second.guard->check_list(list);
 }
+
+// Lookup tables of wide codes are read 64 bytes at a time, which takes longer across two lines.
+struct alignas(64) CacheLine {
+    uint8_t bytes[64];
+};
 
 // All that one query needs from start to end: `take`, `prepare`, a scan, `finish`.
 class QuerySearch {
@@ -86,19 +92,20 @@ private:
     Buffer<float> bases_;     // what scores in the chosen lists start from ...
     Buffer<int32_t> starts_;  // ... in units of the lookup table; both have room for eight more
     Scratch* scratch_;
-    Buffer<uint8_t> table_;
+    Buffer<CacheLine> table_;
     Buffer<int32_t, true> scores_, rows_;  // of candidates
     Buffer<int32_t> slots_;                // where a row is among the candidates, by a hash of the row
 
     // Candidates of the scan: a row may be among them twice.
     static int64_t wanted(const SearchJob& job) { return job.second.rows ? 2 * job.rerank : job.rerank; }
 
+    uint8_t* table() { return table_.data()->bytes; }
     void rotate(const SearchJob& job);
-    void measure_bases(const Lists& lists);
     void multiply_codewords(const SearchJob& job);
     void guess_threshold(const SearchJob& job);
     void make_table(const SearchJob& job, int64_t i, int64_t lists);
     void scan_lists(const SearchJob& job, const ScanInput& input);
+    const int32_t* blocks_ahead(const ScanInput& input);
     void scan_unpacked(const SearchJob& job, int64_t i);
     void join_copies(const SearchJob& job);
     double code_score(const SearchJob& job, int64_t row, float common);

@@ -47,8 +47,10 @@ public:
         const ScanInput input{.lists = job.lists, .codes = job.codes, .allowed = job.allowed};
         const ScanInput copies = copies_of(job);
         for (int64_t list = 0; list < job.lists.count; list++) {
-            if (starts_[list] < starts_[list + 1]) check_list(job, list);
-            const int64_t next = std::min(list + 1, job.lists.count - 1);
+            if (starts_[list] == starts_[list + 1]) continue;
+            check_list(job, list);
+            set_ahead(input, list, ahead_);
+            if (job.second.rows) set_ahead(copies, list, ahead_of_copies_);
             // Even groups: three and two queries take less than four and one.
             int64_t groups = (starts_[list + 1] - starts_[list] + 3) / 4;
             for (int64_t i = starts_[list], some; groups > 0; groups--, i += some) {
@@ -59,8 +61,8 @@ public:
                     scans[t] = &searches[visits_[i + t].query].scan;
                     bases[t] = visits_[i + t].base;
                 }
-                level.scan_list[some - 1](input, list, next, scans, bases);
-                if (job.second.rows) level.scan_list[some - 1](copies, list, next, scans, bases);
+                level.scan_list[some - 1](input, list, ahead_.data(), scans, bases);
+                if (job.second.rows) level.scan_list[some - 1](copies, list, ahead_of_copies_.data(), scans, bases);
             }
         }
     }
@@ -71,6 +73,17 @@ private:
     };
     std::vector<int64_t> starts_, next_;  // (L + 1,) where each list's visits begin
     std::vector<Visit> visits_;
+    std::vector<int32_t> ahead_, ahead_of_copies_;  // for every block of a list, one that is prefetched meanwhile
+
+    // As many blocks as the list has come after it: hardly any list is left out by all queries.
+    static void set_ahead(const ScanInput& input, int64_t list, std::vector<int32_t>& ahead) {
+        const Coding coding = input.codes.coding;
+        const BlockRange blocks = blocks_of(input.lists, coding, list);
+        const int64_t last = input.lists.places[input.lists.count] / block_rows(coding) - 1;
+        if (static_cast<int64_t>(ahead.size()) < blocks.count) ahead.resize(blocks.count);
+        for (int64_t b = 0; b < blocks.count; b++)
+            ahead[b] = static_cast<int32_t>(std::min(blocks.first + blocks.count + b, last));
+    }
 
     void sort_by_list(const SearchJob& job, std::vector<QuerySearch>& searches, int64_t count) {
         starts_.assign(job.lists.count + 1, 0);

@@ -1,9 +1,12 @@
-// What AVX-512 with VBMI adds to AVX2: tables of 64 bytes in one register, and 64 rows at once.
+// What AVX-512 with VBMI and VNNI adds to AVX2: tables of 64 bytes in one register and 64 rows at once, and sums of
+// four products.
 #pragma once
 
 #include <immintrin.h>
 
 #include <cstdint>
+
+#include "simd/avx2.h"
 
 namespace {
 
@@ -59,6 +62,36 @@ inline uint64_t bits_reaching(WideShorts even, WideShorts odd, uint16_t limit) {
     const __m512i least = _mm512_set1_epi16(static_cast<int16_t>(limit));
     const uint64_t of_even = _mm512_cmpge_epu16_mask(even.v, least), of_odd = _mm512_cmpge_epu16_mask(odd.v, least);
     return _pdep_u64(of_even, 0x5555555555555555) | _pdep_u64(of_odd, 0xaaaaaaaaaaaaaaaa);
+}
+
+// 16 sums of 32 bits.
+struct WideInts {
+    __m512i v;
+};
+
+inline WideInts zero_wide_ints() {
+    return {_mm512_setzero_si512()};
+}
+// 32 bytes, and zeros.
+inline WideBytes load_half(const uint8_t* p) {
+    return {_mm512_maskz_loadu_epi32(0x00ff, p)};
+}
+// Four bytes, repeated eight times, and the next four.
+inline WideBytes repeat_two_fours(const uint8_t* p) {
+    int32_t fours[2];
+    __builtin_memcpy(fours, p, sizeof fours);
+    return {_mm512_mask_set1_epi32(_mm512_set1_epi32(fours[0]), 0xff00, fours[1])};
+}
+// sum[i] + a[4i] b[4i] + ... + a[4i+3] b[4i+3], a unsigned, b signed.
+inline WideInts add_products_of_fours(WideInts sum, WideBytes a, WideBytes b) {
+    return {_mm512_dpbusd_epi32(sum.v, a.v, b.v)};
+}
+// The sums of ints i and i + 8 with shorts 2i and 2i + 1 of others, as signed numbers of 16 bits: more are cut off.
+inline void store_short_sums(int32_t* p, WideInts a, Shorts b) {
+    __m256i halves[2];  // copied: GCC 12 warns of what takes them out of a register
+    __builtin_memcpy(halves, &a.v, sizeof halves);
+    const __m256i ints = _mm256_add_epi32(halves[0], halves[1]);
+    store_pair_sums(p, {_mm256_add_epi16(b.v, _mm256_slli_epi32(ints, 16))});
 }
 
 }  // namespace

@@ -56,6 +56,30 @@ void inner_product(const Kernels& level, Record& record, Random random, int64_t 
     record.add(level.search.inner_product(a.data(), a.data(), d));
 }
 
+// Some lists, in the order of their numbers; the last one among them.
+void measure_bases(const Kernels& level, Record& record, Random random, int64_t d, int64_t n) {
+    for (Values kind : kAllValues) {
+        const int64_t count = 3 * n;
+        const std::vector<float> query = random.values(kind, d), centroids = random.values(kind, count * d);
+        const std::vector<float> offsets = random.values(kind, count);
+        std::vector<int32_t> chosen(n);
+        for (int64_t i = 0; i < n; i++) chosen[i] = static_cast<int32_t>(i + 1 == n ? count - 1 : 3 * i);
+        Lists lists{};
+        lists.count = count;
+        lists.dimensions = d;
+        lists.centroids = centroids.data();
+        lists.offsets = offsets.data();
+        std::vector<float> bases(n);
+        level.search.measure_bases(lists, query.data(), chosen.data(), n, bases.data());
+        record.add(bases);
+        for (int64_t i = 0; i < n; i++) {
+            const float* centroid = centroids.data() + chosen[i] * d;
+            const float base = level.search.inner_product(query.data(), centroid, d) + offsets[chosen[i]];
+            if (!(bases[i] == base || (std::isnan(bases[i]) && std::isnan(base)))) std::abort();
+        }
+    }
+}
+
 // Products at random, and at both ends of 16 bits: sums may wrap, and wrap alike.
 void score_lists(const Kernels& level, Record& record, Random random, int64_t d, int64_t count) {
     const int64_t groups = (count + 7) / 8, fours = (d + 3) / 4;
@@ -201,6 +225,8 @@ void add_list_cases(Cases& cases) {
             cases.add("query_to_bytes", query_to_bytes, d, kind);
             cases.add("inner_product", inner_product, d, kind);
         }
+    for (int64_t d : {1, 8, 9, 100, 256})
+        for (int64_t n : {1, 3, 4, 5, 8, 9, 14, 33}) cases.add("measure_bases", measure_bases, d, n);
     for (int64_t d : {1, 2, 4, 5, 65, 100, 384})
         for (int64_t count : {1, 8, 9, 16, 17, 33, 70}) cases.add("score_lists", score_lists, d, count);
     for (int64_t n : kCounts) {

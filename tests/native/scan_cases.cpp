@@ -1,5 +1,4 @@
 // The scan of one list for one query and up to four, with tables of any bytes: sums may wrap, and wrap alike.
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -68,10 +67,11 @@ void scan_list(const Kernels& level, Record& record, Random random, Coding codin
         queries.emplace_back(random, table_size(codes), random.between(1, 60), kind);
         scans[q] = &queries[q].scan;
     }
+    const std::vector<int32_t> ahead = random.integers<int32_t>(n_blocks, 0, n_blocks - 1);
     for (int64_t list = 0; list < kLists; list++) {
         const int64_t most_base = random.between(0, 1) ? 20000 : 90;  // near the threshold, rows often just reach it
         const std::vector<int32_t> bases = random.integers<int32_t>(4, -most_base, most_base);
-        level.search.scan_list[together - 1](input, list, std::min(list + 1, kLists - 1), scans, bases.data());
+        level.search.scan_list[together - 1](input, list, ahead.data(), scans, bases.data());
     }
     for (const Query& query : queries) {
         record.add(query.scan.best.count);
