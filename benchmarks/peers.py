@@ -194,6 +194,8 @@ def compare(name: str, options: argparse.Namespace) -> None:
     ours = json.loads(options.pcpq) if options.pcpq else None
     all_entries = (codes_entries if options.mode == "codes" else entries)(metric, ours)
     some = [entry for entry in all_entries if not options.only or entry.name.split()[0] in options.only]
+    kinds = json.loads(options.kinds) if options.kinds else {}
+    some = [replace(entry, kinds=kinds.get(entry.name, entry.kinds)) for entry in some]
     if is_try:
         # The first and the last kind: they differ in how lists are trained, which matters most on some sets.
         some = [Entry(entry.name, entry.make, entry.kinds[:: max(1, len(entry.kinds) - 1)]) for entry in some]
@@ -270,6 +272,11 @@ def main() -> None:
         "--pcpq",
         help="JSON list of options of pcpq.build to choose from, as in "
         '[{"keep": "int16", "quantizer": {"method": "PQ", "section_size": 2}}]',
+    )
+    parser.add_argument(
+        "--kinds",
+        help="JSON object: for some contestants the only kinds to choose from, as in "
+        '{"symphony": [{"degree": 32, "ef_construction": 200, "lifted": false}]}; on a large set each takes long',
     )
     options = parser.parse_args()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
