@@ -51,4 +51,12 @@ def test_a_stored_index_can_be_written_on(path, golden, tmp_path):
 
 def test_there_are_indexes_of_every_kind():
     stored = {f"{path.parent.name}-{path.name}" for path in STORED}
-    assert stored == {"v1-plain", "v1-scaled", "v1-exact", "v2-largest", "v2-wide", "v2-wide-scaled", "v2-two-lists"}
+    assert stored == {
+        "v1-plain",
+        "v1-scaled",
+        "v1-exact",
+        "v2-largest",
+        "v2-wide",
+        "v2-wide-scaled",
+        "v2-two-lists",
+    }

@@ -176,6 +176,7 @@ def test_one_list_and_few_vectors():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"bytes_per_vector": 100}, "bytes_per_vector is 100, and lists_per_vector is given too"),
         ({"keep": None}, "lists_per_vector=2 needs kept vectors, but keep is None"),
         ({"lists_per_vector": 3}, "lists_per_vector is 3"),
         ({"lists_per_vector": 0}, "lists_per_vector is 0"),

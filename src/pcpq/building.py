@@ -59,7 +59,8 @@ def build(
     queries : (m, d) floats, a sample of the queries that the index will serve; recall is then measured with
         them. None: recall is measured with vectors that are held back from training
     bytes_per_vector : memory budget in bytes per vector. Quantizer and precision (keep) are chosen to fit;
-        `stats()["chosen"]` reports the choice. It cannot be combined with `quantizer` or `keep`
+        `stats()["chosen"]` reports the choice. It cannot be combined with `quantizer`, `keep` or
+        `lists_per_vector`
     threads : number of threads; None: all CPUs of the process
     progress : True: show a bar on standard error; or a function, called as progress(done, total) with numbers
         of vectors; total is None if it is unknown
@@ -127,8 +128,13 @@ def config_for(
     """Return the settings of an index to build; a memory budget determines quantizer and `keep`."""
     chosen = None
     if bytes_per_vector is not None:
-        for name, given in (("quantizer", quantizer is not None), ("keep", keep is not DEFAULT_KEEP)):
-            if given:
+        given = {
+            "quantizer": quantizer is not None,
+            "keep": keep is not DEFAULT_KEEP,
+            "lists_per_vector": lists_per_vector != 1,
+        }
+        for name, is_given in given.items():
+            if is_given:
                 raise ValueError(f"bytes_per_vector is {bytes_per_vector}, and {name} is given too")
         design, chosen = design_for(bytes_per_vector, stream.dimensions, stream.length)
         quantizer, keep = design.quantizer(stream.dimensions), design.keep
