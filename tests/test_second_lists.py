@@ -166,6 +166,11 @@ def test_filters_tombstones_and_merges_concern_both_lists(simd_level):
     assert recall(index.search(ASKED, k=10, probes=4, rerank=50).ids, before) > 0.95
 
 
+def test_there_are_twice_as_many_lists_by_default():
+    counts = [pcpq.build(BASE, metric="dot", lists_per_vector=lists).stats()["lists"] for lists in (1, 2)]
+    assert counts == [round(2 * N**0.5), round(4 * N**0.5)]
+
+
 def test_one_list_and_few_vectors():
     index = pcpq.build(VECTORS[:5], metric="dot", n_lists=1, lists_per_vector=2)
     assert np.array_equal(index.search(QUERIES, k=5).ids, exact(VECTORS[:5], QUERIES, "dot", 5)[1])

@@ -67,7 +67,8 @@ def build(
     quantizer : an unfitted quantizer for the residuals of the lists, such as pcpq.PQ(section_size=3). Codes
         with at most 16 codewords and 16 scales per section are scanned fastest. None: PQ(section_size=2) if
         vectors are kept, QPCPQ(section_size=2) with 16 scales if keep is None
-    n_lists : number of inverted lists; None: twice the square root of the number of vectors
+    n_lists : number of inverted lists; None: twice the square root of the number of vectors, times
+        `lists_per_vector`
     rotation : rotation of vectors before they are split into sections: None, "random", or "learned" from the
         codes
     codebooks : "shared": one codebook for all lists; "per_list": one for each list, as in the paper (slower)

@@ -32,7 +32,8 @@ class IndexConfig:
     ----------
     metric : "dot", "cosine" or "euclidean"
     quantizer : quantizer of the residuals, of which an unfitted copy is kept; None: chosen by `keep`
-    n_lists : number of inverted lists; None: twice the square root of the number of vectors
+    n_lists : number of inverted lists; None: twice the square root of the number of vectors, times
+        `lists_per_vector`
     rotation : rotation before vectors are cut into sections: None, "random" or "learned"
     codebooks : one quantizer, "shared" by all lists, or one for each list, "per_list"
     keep : precision of the vectors kept for reranking: None, "int8", "int16", "float16" or "float32"

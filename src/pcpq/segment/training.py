@@ -22,14 +22,17 @@ TRAINING_ROWS = 1 << 18
 LEAST_ROWS_PER_LIST = 8
 
 
-def default_lists(n: int) -> int:
-    """Return the default number of lists: twice the square root of the number of vectors."""
-    return max(1, round(2 * math.sqrt(n)))
+def default_lists(n: int, lists_per_vector: int = 1) -> int:
+    """Return the default number of lists: twice the square root of the number of vectors, for each of their lists.
+
+    With twice as many lists, vectors in two lists fill them as vectors in one list fill the others.
+    """
+    return max(1, round(2 * lists_per_vector * math.sqrt(n)))
 
 
 def wanted_lists(config: IndexConfig, n: int | None) -> int | None:
     """Return the number of lists for n vectors; None if n is unknown and the config does not say."""
-    return config.n_lists or (None if n is None else default_lists(n))
+    return config.n_lists or (None if n is None else default_lists(n, config.lists_per_vector))
 
 
 def training_rows(config: IndexConfig, n: int | None) -> int:
@@ -48,7 +51,8 @@ def train(
     if config.lists_per_vector == 2 and never_packed(quantizer):
         raise ValueError(f"lists_per_vector=2 needs codes in blocks, which those of {quantizer} are not")
     if config.n_lists is None:
-        n_lists = min(n_lists or default_lists(len(sample)), max(1, len(sample) // LEAST_ROWS_PER_LIST))
+        default = n_lists or default_lists(len(sample), config.lists_per_vector)
+        n_lists = min(default, max(1, len(sample) // LEAST_ROWS_PER_LIST))
     trained = Trained.fit(
         sample,
         metric=config.metric,
