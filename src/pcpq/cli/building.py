@@ -53,7 +53,7 @@ def add_build(commands: Commands) -> None:
         "--lists",
         metavar="N",
         type=int,
-        help="number of lists (default: twice the square root of the number of vectors, times the lists per vector)",
+        help="number of lists (default: twice the square root of the number of vectors; four times with two per vector)",
     )
     parser.add_argument(
         "--lists-per-vector",

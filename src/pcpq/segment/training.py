@@ -23,9 +23,9 @@ LEAST_ROWS_PER_LIST = 8
 
 
 def default_lists(n: int, lists_per_vector: int = 1) -> int:
-    """Return the default number of lists: twice the square root of the number of vectors, for each of their lists.
+    """Return the default number of lists: twice the square root of the number of vectors.
 
-    With twice as many lists, vectors in two lists fill them as vectors in one list fill the others.
+    For vectors in two lists it is four times, so that lists hold as many codes.
     """
     return max(1, round(2 * lists_per_vector * math.sqrt(n)))
 
