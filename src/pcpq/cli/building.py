@@ -53,7 +53,7 @@ def add_build(commands: Commands) -> None:
         "--lists",
         metavar="N",
         type=int,
-        help="number of lists (default: twice the square root of the number of vectors; four times with two per vector)",
+        help="number of lists (default: 2 sqrt(number of vectors), or 4 sqrt with two lists per vector)",
     )
     parser.add_argument(
         "--lists-per-vector",

@@ -91,9 +91,8 @@ class Documents:
             index.close()
             raise
         self.index, self.metric, self.keep = index, index.metric, index.keep
-        self._learned_from = int(
-            (index.stats()["lists"] / 2 / index.lists_per_vector) ** 2
-        )  # see default_lists
+        # As in default_lists.
+        self._learned_from = int((index.stats()["lists"] / (2 * index.lists_per_vector)) ** 2)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state of a pickle or copy, which is in memory and independent of the directory."""
