@@ -276,7 +276,7 @@ def main() -> None:
     parser.add_argument(
         "--kinds",
         help="JSON object: for some contestants the only kinds to choose from, as in "
-        '{"symphony": [{"degree": 32, "ef_construction": 200, "lifted": false}]}; on a large set each takes long',
+        '{"symphony": [{"degree": 32, "ef_construction": 200, "lifted": false}]}',
     )
     options = parser.parse_args()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})

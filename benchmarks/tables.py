@@ -358,10 +358,23 @@ def ratios_of(found: dict[str, Any], peer: str) -> list[Any]:
 
 def against() -> str:
     """Return the table of GloVe, cosine, kept vectors: queries per second of pcpq divided by each peer's."""
+    results = glove_ratios().items()
+    cosine = [(key[2], path) for key, path in results if key[:2] == (False, "cosine")]
+    return over_peers(cosine)
+
+
+def against_text() -> str:
+    """Return the same table of text embeddings."""
+    paths = sorted(RESULTS.glob("peers_text256*.json"))
+    found = [json.loads(path.read_text())["pcpq_over_peer"] for path in paths]
+    peers = [tuple(dict.fromkeys(row["rival"] for row in rows)) for rows in found]
+    return over_peers(list(zip(peers, paths, strict=True)))
+
+
+def over_peers(results: list[tuple[tuple[str, ...], Path]]) -> str:
+    """Return the queries per second of pcpq divided by those of peers, in the results of peers.py."""
     lines, heads, names, dates = [], [""], [], set()
-    for (codes_only, metric, peers), path in glove_ratios().items():
-        if codes_only or metric != "cosine":
-            continue
+    for peers, path in results:
         found = json.loads(path.read_text())
         heads = [f"{MODES[run['mode']]}, {run['target']}" for run in found["runs"]]
         middle = next(run["contestants"] for run in found["runs"] if run["target"] == 0.95)
@@ -638,6 +651,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "defaults": defaults,
     "peers": peers,
     "against": against,
+    "against_text": against_text,
     "ratios": ratios,
     "kernels": kernels,
     "wide": wide,
