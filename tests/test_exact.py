@@ -47,8 +47,10 @@ def test_both_ways_are_used(vectors):
 @pytest.mark.parametrize("keep", KEPT)
 @pytest.mark.parametrize("metric", METRICS)
 def test_every_number_of_dimensions(metric, keep, dimensions, generator, simd_level):
-    vectors = generator.normal(size=(2500, dimensions)).astype(np.float32)
-    index = pcpq.build(vectors, metric=metric, keep=keep, n_lists=4)
+    vectors = generator.normal(size=(ROWS_TOGETHER + 300, dimensions)).astype(np.float32)
+    quantizer = pcpq.PQ(section_size=min(2, dimensions), max_iterations=1)
+    index = pcpq.Index(metric=metric, keep=keep, n_lists=4, quantizer=quantizer).fit(vectors)
+    index.add(vectors)
     for queries in (vectors[:2], vectors[:40]):
         same(index.search(queries, exact=True), index.search(queries, **ALL))
 

@@ -433,9 +433,10 @@ class Index:
 
         A commit that is running in another thread is waited for. An index in memory needs no closing.
         """
-        if self._store is not None:
-            self._store.close()
-            with nullcontext() if self._state is None else self._state.writing:
+        state, store = self._state, self._store  # another thread may close the index, too
+        if store is not None:
+            store.close()
+            with nullcontext() if state is None else state.writing:
                 self._state = self._committed = None
 
     def __enter__(self) -> Index:
@@ -685,13 +686,14 @@ class Index:
         return new
 
     def _fitted(self) -> State:
-        if self._state is None and self._store is not None:
+        state = self._state  # read once: another thread may close the index meanwhile
+        if state is None and self._store is not None:
             raise ValueError(f"this index is closed; open {self._store.directory} again")
-        if self._state is None:
+        if state is None:
             raise NotFittedError("this Index is not fitted: call fit first, or use pcpq.build")
         if self._maps is not None:
             self._maps.refuse_changed_sizes()
-        return self._state
+        return state
 
     def _insert(
         self,

@@ -102,6 +102,15 @@ def test_a_signal_handler_may_not_close_or_commit_in_the_middle_of_a_commit(what
     assert len(pcpq.open(saved)) == 299
 
 
+def test_an_index_that_is_closed_while_a_commit_begins_says_so(saved, monkeypatch):
+    writer = pcpq.open(saved, mode="a")
+    writer.add(VECTORS[:1], [1000])
+    monkeypatch.setattr(writer._maps, "refuse_changed_sizes", writer.close)
+    with pytest.raises(ValueError, match="closed"):
+        writer.commit()
+    assert 1000 not in pcpq.open(saved)
+
+
 def test_closes_and_commits_of_many_threads_lose_nothing(saved):
     for step in range(25):
         writer = pcpq.open(saved, mode="a")
