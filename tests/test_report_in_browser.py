@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from chromium import PATIENCE, launched
+from chromium import PATIENCE, expect, launched
 from made_up_results import HOSTILE, ROOT, codes, contestant, curves, hostile_results, paper, peers, save
 
 from pcpq.experiments.report import write_report
@@ -369,6 +369,7 @@ def test_hostile_text_is_only_shown(open_page):
     assert name in page.locator("#tip").inner_text()
     before = shown(page, SPEED, ".point").count()
     page.locator("#legend").get_by_role("button", name=name, exact=True).click()
+    expect(shown(page, SPEED, ".point")).not_to_have_count(before)
     assert 0 < shown(page, SPEED, ".point").count() < before
 
 
