@@ -1,6 +1,7 @@
 """Small indexes to store, all that they answer, and processes that open them."""
 
 import os
+import pickle
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 
 import pcpq
+from pcpq.store.manifest import read_manifest
 
 # The full form: everything that can be varied is.
 TORTURE = os.environ.get("PCPQ_TORTURE") == "1"
@@ -73,3 +75,29 @@ def say(process, line):
     process.stdin.write(line + "\n")
     process.stdin.flush()
     return process.stdout.readline().strip()
+
+
+def check_a_stored_index_that_changes(directory, check, **parameters):
+    """Store an index of version 2, change and refit it, and open it again; `check` is called after both."""
+    index = small_index(**parameters)
+    index.add(VECTORS[:300])
+    index.remove(np.arange(0, 300, 5))
+    index.save(directory)
+    assert read_manifest(directory).version == 2
+    with pcpq.open(directory, mode="a") as opened:
+        opened.verify()
+        assert answers(opened, range(300)) == answers(index, range(300))
+        for other in (index, opened):
+            assert answers(pickle.loads(pickle.dumps(other)), range(300)) == answers(index, range(300))
+        for other in (index, opened):
+            other.add(VECTORS[300:], np.arange(300, 400))
+        opened.compact()
+        opened.commit()
+        opened.refit().result(timeout=60)
+        opened.commit()
+        check(opened)
+    with pcpq.open(directory) as opened:
+        opened.verify()
+        check(opened)
+        assert len(opened) == len(index)
+        assert np.array_equal(opened.search(QUERIES, exact=True).ids, index.search(QUERIES, exact=True).ids)

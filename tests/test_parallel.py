@@ -78,6 +78,8 @@ def several_blas_threads():
     """Let BLAS have three threads: a machine with one processor has one."""
     if not blas_threads():
         pytest.skip("NumPy's BLAS cannot be told how many threads to use")
+    # Other tests may have loaded libraries with a BLAS of their own since it was looked up.
+    vars(threads_module.one_blas_thread).pop("_libraries", None)
     with threadpool_limits(3, user_api="blas"):
         yield
 

@@ -2,7 +2,6 @@
 
 import copy
 import json
-import pickle
 import shutil
 from dataclasses import replace
 from functools import cache
@@ -11,7 +10,14 @@ import numpy as np
 import pytest
 from forging import forge, forge_manifest
 from reference import exact, recall
-from small_indexes import METRICS, QUERIES, VECTORS, answers, small_index
+from small_indexes import (
+    METRICS,
+    QUERIES,
+    VECTORS,
+    answers,
+    check_a_stored_index_that_changes,
+    small_index,
+)
 
 import pcpq
 import pcpq.segment.codebooks
@@ -131,26 +137,10 @@ def stored(tmp_path):
 
 @pytest.mark.parametrize("name", QUANTIZERS)
 def test_a_stored_index_of_wide_codes_is_changed_and_opened_again(name, tmp_path):
-    index = small_index(quantizer=QUANTIZERS[name])
-    index.add(VECTORS[:300])
-    index.remove(np.arange(0, 300, 5))
-    index.save(tmp_path / "index")
-    assert read_manifest(tmp_path / "index").version == 2
-    with pcpq.open(tmp_path / "index", mode="a") as opened:
-        opened.verify()
-        assert answers(opened, range(300)) == answers(index, range(300))
-        assert answers(pickle.loads(pickle.dumps(index)), range(300)) == answers(index, range(300))
-        opened.add(VECTORS[300:], np.arange(300, 400))
-        index.add(VECTORS[300:], np.arange(300, 400))
-        opened.compact()
-        opened.commit()
-        opened.refit().result(timeout=60)
-        opened.commit()
+    def check(opened):
         assert coding_of(opened) == "wide"
-    with pcpq.open(tmp_path / "index") as opened:
-        opened.verify()
-        assert len(opened) == len(index)
-        assert np.array_equal(opened.search(QUERIES, exact=True).ids, index.search(QUERIES, exact=True).ids)
+
+    check_a_stored_index_that_changes(tmp_path / "index", check, quantizer=QUANTIZERS[name])
 
 
 @pytest.mark.parametrize(

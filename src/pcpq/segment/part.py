@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -62,15 +62,15 @@ class Part:
         before = self.segment.every_row if self.not_removed is None else self.not_removed
         return self.segment.blocks.chosen_rows(before & ~later.not_removed)
 
-    @property
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickle, without lazy attributes."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}
+
+    @lazy
     def everything(self) -> Allowed:
         """All rows that are not removed."""
         share = self.count / max(len(self.segment), 1)
-        return Allowed(self.count, self.not_removed, share, self._second_not_removed)
-
-    @lazy
-    def _second_not_removed(self) -> Mask | None:
-        return None if self.not_removed is None else self.segment.second_mask(self.not_removed)
+        return Allowed(self.count, self.not_removed, share, self.segment.second)
 
     @property
     def every_row(self) -> Mask:
@@ -80,7 +80,7 @@ class Part:
     def only(self, mask: Mask) -> Allowed:
         """Return the rows of a mask that are not removed."""
         both = mask if self.not_removed is None else mask & self.not_removed
-        return Allowed(int(np.unpackbits(both.view(np.uint8)).sum()), both, 0.0, self.segment.second_mask(both))
+        return Allowed(int(np.unpackbits(both.view(np.uint8)).sum()), both, 0.0, self.segment.second)
 
     def both(self, one: Allowed, other: Allowed) -> Allowed:
         """Return the rows that are in both."""

@@ -54,7 +54,12 @@ class Allowed:
     count: int
     mask: Mask | None = None  # None: all
     share: float = 1.0  # approximate share of the rows of every list; 0: unknown
-    second: Mask | None = None  # the same rows in their second lists, if there are any
+    copies: SecondCodes | None = None  # those of the segment, if its vectors are in two lists
+
+    @lazy
+    def second(self) -> Mask | None:
+        """The mask of the same rows in their second lists, made when a scan needs it."""
+        return None if self.copies is None or self.mask is None else self.copies.mask(self.mask)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,10 +141,6 @@ class Segment:
             "attributes": (self.attributes,),
         }
         return {name: sum(0 if a is None else a.nbytes for a in arrays) for name, arrays in parts.items()}
-
-    def second_mask(self, mask: Mask) -> Mask | None:
-        """Return the mask of the rows of a mask in their second lists; None if there are none."""
-        return None if self.second is None else self.second.mask(mask)
 
     @property
     def list_sizes(self) -> NDArray[np.int64]:
