@@ -31,13 +31,13 @@ class IndexConfig:
     Parameters
     ----------
     metric : "dot", "cosine" or "euclidean"
-    quantizer : quantizer of the residuals, of which an unfitted copy is kept; None: chosen by `keep`
-    n_lists : number of inverted lists; None: twice the square root of the number of vectors, times
-        `lists_per_vector`
+    quantizer : quantizer of the residuals, of which an unfitted copy is kept; None: chosen in training
+    n_lists : number of inverted lists; None: twice the square root of the number of vectors
     rotation : rotation before vectors are cut into sections: None, "random" or "learned"
     codebooks : one quantizer, "shared" by all lists, or one for each list, "per_list"
     keep : precision of the vectors kept for reranking: None, "int8", "int16", "float16" or "float32"
-    lists_per_vector : 1, or 2: each vector has a second code, in another list that is near to it
+    lists_per_vector : 1, or 2: each vector has a second code, in another list that is near to it; None: chosen
+        in training
     seed : seed of every random choice
     chosen : why `build` chose the quantizer and `keep` for a number of bytes per vector
     """
@@ -50,7 +50,7 @@ class IndexConfig:
     seed: int = 0
     chosen: str | None = None
     quantizer: Quantizer | None = None
-    lists_per_vector: int = 1
+    lists_per_vector: int | None = None
 
     def __post_init__(self) -> None:
         one_of("metric", self.metric, METRICS)
@@ -59,9 +59,10 @@ class IndexConfig:
         one_of("keep", self.keep, KEEPS)
         if self.n_lists is not None:
             object.__setattr__(self, "n_lists", whole_number("n_lists", self.n_lists, 1, MOST_LISTS))
-        lists = whole_number("lists_per_vector", self.lists_per_vector, 1, 2)
-        object.__setattr__(self, "lists_per_vector", lists)
-        if lists == 2 and self.keep is None:
+        if self.lists_per_vector is not None:
+            lists = whole_number("lists_per_vector", self.lists_per_vector, 1, 2)
+            object.__setattr__(self, "lists_per_vector", lists)
+        if self.lists_per_vector == 2 and self.keep is None:
             raise ValueError("lists_per_vector=2 needs kept vectors, but keep is None")
         if self.chosen is not None and not isinstance(self.chosen, str):
             raise ValueError(f"chosen is {self.chosen!r}; expected a str or None")
@@ -81,7 +82,7 @@ class IndexConfig:
         """Return the settings as JSON values."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         quantizer = None if self.quantizer is None else quantizer_to_json(self.quantizer)
-        if self.lists_per_vector == 1:  # unknown to earlier releases
+        if self.lists_per_vector is None:  # unknown to earlier releases
             del found["lists_per_vector"]
         return found | {"quantizer": quantizer}
 

@@ -39,7 +39,7 @@ from pcpq.search.snapshot import Snapshot
 from pcpq.search.statistics import bytes_without_attributes, statistics
 from pcpq.search.where import WhereLimits
 from pcpq.segment.trained import Trained
-from pcpq.segment.training import train, training_rows
+from pcpq.segment.training import choices_made, training_rows
 from pcpq.store.backup import back_up
 from pcpq.store.changes import Progress
 from pcpq.store.files import Maps
@@ -48,6 +48,7 @@ from pcpq.store.refit import sample_of
 from pcpq.store.state import State
 from pcpq.store.store import Store
 from pcpq.tuning.measure import measure_index
+from pcpq.tuning.second_lists import train_on
 from pcpq.util.notebook import table
 from pcpq.util.progress import reported
 from pcpq.util.threads import available_threads
@@ -67,10 +68,8 @@ class Index:
     ----------
     metric : "dot" (inner product), "cosine" or "euclidean"
     quantizer : an unfitted quantizer for the residuals of the lists. Codes with at most 16 codewords and 16
-        scales per section are scanned fastest. None: PQ(section_size=2) if vectors are kept,
-        QPCPQ(section_size=2) with 16 scales if keep is None
-    n_lists : number of inverted lists; None: twice the square root of the number of vectors, times
-        `lists_per_vector`
+        scales per section are scanned fastest. None: chosen as by `pcpq.build`
+    n_lists : number of inverted lists; None: twice the square root of the number of vectors
     rotation : rotation of vectors before they are split into sections: None, "random", or "learned" from the
         codes
     codebooks : "shared": one codebook for all lists; "per_list": one for each list
@@ -78,7 +77,7 @@ class Index:
         to keep codes only
     lists_per_vector : 1, or 2: each vector has a second code, in another list that is near to it. A search then
         finds the same in fewer lists, above all among embeddings of text. Codes take twice the memory, and
-        vectors must be kept
+        vectors must be kept. None: chosen as by `pcpq.build`
     seed : seed of all random choices
     """
 
@@ -91,7 +90,7 @@ class Index:
         rotation: str | None = None,
         codebooks: str = "shared",
         keep: str | None = "int16",
-        lists_per_vector: int = 1,
+        lists_per_vector: int | None = None,
         seed: int = 0,
     ) -> None:
         config = IndexConfig(
@@ -156,9 +155,10 @@ class Index:
         return self._config.keep
 
     @property
-    def lists_per_vector(self) -> int:
-        """In how many lists the code of each vector is: 1 or 2."""
-        return self._config.lists_per_vector
+    def lists_per_vector(self) -> int | None:
+        """In how many lists the code of each vector is: 1 or 2; None: chosen when fitted."""
+        given = self._config.lists_per_vector
+        return given if self._state is None else self._state.snapshot.trained.lists_per_vector
 
     @property
     def seed(self) -> int:
@@ -167,8 +167,9 @@ class Index:
 
     @property
     def chosen(self) -> str | None:
-        """Why `build` chose the quantizer and `keep` for a number of bytes per vector."""
-        return self._config.chosen
+        """What was chosen for the index because it was not given, and why; None: the plain defaults."""
+        state = self._state
+        return self._config.chosen if state is None else choices_made(self._config, state.snapshot.trained)
 
     @property
     def dimensions(self) -> int:
@@ -310,7 +311,7 @@ class Index:
         def train_again(snapshot: Snapshot) -> Trained:
             generator, n = np.random.default_rng(self.seed), len(snapshot)
             sample = sample_of(snapshot, training_rows(self._config, n), generator)
-            return train(self._config, sample, n, generator, threads)
+            return train_on(self._config, sample, n, None, generator, threads)
 
         def measure_again(snapshot: Snapshot) -> RecallCurve | None:
             return measure_index(snapshot, None, None, self.seed, threads) if len(snapshot) > FEW else None
@@ -640,9 +641,10 @@ class Index:
         Among them: "bytes_per_vector" by part, "vectors", "dimensions", "lists", "segments", "removed" (rows
         with a tombstone), "largest_list", "empty_lists", "imbalance" (1 if all lists are equally long), "drift"
         (1 if vectors are as near to their centroids as in training; if it is larger, `refit` helps) and
-        "chosen" (for an index built with bytes_per_vector: quantizer, precision and the reason).
+        "chosen" (what was not given, such as codes for a number of bytes or for the processor, and why).
         """
-        return statistics(self._fitted().snapshot) | ({} if self.chosen is None else {"chosen": self.chosen})
+        chosen = self.chosen
+        return statistics(self._fitted().snapshot) | ({} if chosen is None else {"chosen": chosen})
 
     def __len__(self) -> int:
         return 0 if self._state is None else len(self._state.snapshot)
@@ -658,7 +660,8 @@ class Index:
 
     def _repr_html_(self) -> str:
         """Return the size and settings of the index as a table, for notebooks."""
-        facts = self._facts() | ({} if self.chosen is None else {"chosen": self.chosen})
+        chosen = self.chosen
+        facts = self._facts() | ({} if chosen is None else {"chosen": chosen})
         shown = {name: f"{value:,}" if isinstance(value, int) else str(value) for name, value in facts.items()}
         return table("pcpq.Index", [], [[name.replace("_", " "), value] for name, value in shown.items()])
 

@@ -53,13 +53,14 @@ def add_build(commands: Commands) -> None:
         "--lists",
         metavar="N",
         type=int,
-        help="number of lists (default: 2 sqrt(number of vectors), or 4 sqrt with two lists per vector)",
+        help="number of lists (default: 2 sqrt(number of vectors))",
     )
     parser.add_argument(
         "--lists-per-vector",
         metavar="N",
         type=int,
-        help="2: put a second code of each vector into another list, for fewer rows scanned (default: 1)",
+        help="2: put a second code of each vector into another list, for fewer rows scanned "
+        "(default: by a sample)",
     )
     parser.add_argument(
         "--rotation",

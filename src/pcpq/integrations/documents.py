@@ -92,7 +92,7 @@ class Documents:
             raise
         self.index, self.metric, self.keep = index, index.metric, index.keep
         # As in default_lists.
-        self._learned_from = int((index.stats()["lists"] / (2 * index.lists_per_vector)) ** 2)
+        self._learned_from = int((index.stats()["lists"] / 2) ** 2)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state of a pickle or copy, which is in memory and independent of the directory."""

@@ -90,10 +90,7 @@ class Trained:
         threads: int | None,
     ) -> Trained:
         """Train on a sample of the vectors."""
-        first = slice(0, UNIT_ROWS)
-        unit = 1.0
-        if metric != "cosine":
-            unit = typical_unit(sample.read(first), "vectors", sample.numbers_of(first))
+        unit = sample_unit(sample, metric)
         working = WorkingSample(sample, metric, unit)
         partition = fit_partition(working, n_lists, metric, generator, threads)
         _core.release_memory()
@@ -254,6 +251,12 @@ def in_units(vectors: FloatArray, metric: str, unit: float, name: str, first_row
     if metric == "cosine":
         return unit_rows(vectors, name, first_row)
     return working_rows(vectors, unit, name, first_row)
+
+
+def sample_unit(sample: Sample, metric: str) -> float:
+    """Return the unit of lengths by which the vectors of a sample are divided."""
+    first = slice(0, UNIT_ROWS)
+    return 1.0 if metric == "cosine" else typical_unit(sample.read(first), "vectors", sample.numbers_of(first))
 
 
 class WorkingSample:

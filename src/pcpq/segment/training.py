@@ -22,17 +22,18 @@ TRAINING_ROWS = 1 << 18
 LEAST_ROWS_PER_LIST = 8
 
 
-def default_lists(n: int, lists_per_vector: int = 1) -> int:
-    """Return the default number of lists: twice the square root of the number of vectors.
+# Number of vectors from which on codes of six bits can be the default: lists, in blocks of 64, have 100 rows then.
+LEAST_WIDE = 40_000
 
-    For vectors in two lists it is four times, so that lists hold as many codes.
-    """
-    return max(1, round(2 * lists_per_vector * math.sqrt(n)))
+
+def default_lists(n: int) -> int:
+    """Return the default number of lists: twice the square root of the number of vectors."""
+    return max(1, round(2 * math.sqrt(n)))
 
 
 def wanted_lists(config: IndexConfig, n: int | None) -> int | None:
     """Return the number of lists for n vectors; None if n is unknown and the config does not say."""
-    return config.n_lists or (None if n is None else default_lists(n, config.lists_per_vector))
+    return config.n_lists or (None if n is None else default_lists(n))
 
 
 def training_rows(config: IndexConfig, n: int | None) -> int:
@@ -47,11 +48,11 @@ def train(
 ) -> Trained:
     """Train the lists and codebooks of an index of n vectors on a sample."""
     n_lists = wanted_lists(config, n)
-    quantizer = new_quantizer(config, sample.dimensions, threads)
+    quantizer = new_quantizer(config, sample.dimensions, n, threads)
     if config.lists_per_vector == 2 and never_packed(quantizer):
         raise ValueError(f"lists_per_vector=2 needs codes in blocks, which those of {quantizer} are not")
     if config.n_lists is None:
-        default = n_lists or default_lists(len(sample), config.lists_per_vector)
+        default = n_lists or default_lists(len(sample))
         n_lists = min(default, max(1, len(sample) // LEAST_ROWS_PER_LIST))
     trained = Trained.fit(
         sample,
@@ -61,7 +62,7 @@ def train(
         quantizer=quantizer,
         rotation=config.rotation,
         codebooks=config.codebooks,
-        lists_per_vector=config.lists_per_vector,
+        lists_per_vector=config.lists_per_vector or 1,
         generator=generator,
         threads=threads,
     )
@@ -69,13 +70,41 @@ def train(
     return trained
 
 
-def new_quantizer(config: IndexConfig, dimensions: int, threads: int | None) -> Quantizer:
-    """Return the quantizer of the config, or the default one, not fitted."""
-    quantizer = config.quantizer
-    if quantizer is None:
-        size = min(2, dimensions)
-        quantizer = QPCPQ(section_size=size) if config.keep is None else PQ(section_size=size)
+def new_quantizer(config: IndexConfig, dimensions: int, n: int | None, threads: int | None) -> Quantizer:
+    """Return the quantizer of the config, or the default one for n vectors (None: unknown), not fitted."""
+    quantizer = config.quantizer or default_quantizer(config, dimensions, n)
     # The scan adds a bias along the vector; with Euclidean distances the bias comes from the distance itself.
     bias = False if config.metric == "euclidean" else "auto"
     parameters = quantizer.get_params() | {"gain": False, "bias": bias, "threads": threads}
     return type(quantizer)(**parameters)
+
+
+def default_quantizer(config: IndexConfig, dimensions: int, n: int | None) -> Quantizer:
+    """Return the code that this processor scans fastest for n vectors; n is None if unknown.
+
+    Codes of six bits need AVX-512 to be faster, lists that fill blocks of 64 rows, and four times the codebook.
+    """
+    size = min(2, dimensions)
+    if config.keep is None:
+        return QPCPQ(section_size=size)
+    large = n is None or n >= LEAST_WIDE
+    if large and config.codebooks == "shared" and _core.simd_level() == "avx512":
+        return wide_code(dimensions)
+    return PQ(section_size=size)
+
+
+def wide_code(dimensions: int) -> PQ:
+    """Return the default code of six bits."""
+    return PQ(section_size=min(3, dimensions), n_centers=64)
+
+
+def choices_made(config: IndexConfig, trained: Trained) -> str | None:
+    """Return what was chosen for an index because the config leaves it open, and why; None if nothing was."""
+    if config.chosen is not None:
+        return config.chosen
+    found = []
+    if config.quantizer is None and trained.codebooks.wide:
+        found.append(f"{wide_code(trained.dimensions)!r}: AVX-512 scans codes of six bits fastest")
+    if config.lists_per_vector is None and trained.second_lists:
+        found.append("lists_per_vector=2: with a second list, the same recall needs much fewer rows")
+    return "; ".join(found) or None

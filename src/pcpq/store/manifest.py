@@ -77,8 +77,8 @@ class Manifest:
     @property
     def version(self) -> int:
         """The smallest format version that can represent the manifest."""
-        second = self.config.lists_per_vector == 2
-        return 2 if self.wide or second or self.next_id > LARGEST_NUMBER else 1
+        given = self.config.lists_per_vector is not None
+        return 2 if self.wide or given or self.next_id > LARGEST_NUMBER else 1
 
     def text(self) -> bytes:
         """Return the content of the manifest file."""
@@ -194,8 +194,8 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
         if type(wide) is not bool or (wide and content["version"] == 1):
             raise FormatError(f"{path}: wide is {wide!r} in version {content['version']}")
         config = IndexConfig.from_json(content["settings"])
-        if config.lists_per_vector == 2 and content["version"] == 1:
-            raise FormatError(f"{path}: two lists per vector in version 1")
+        if config.lists_per_vector is not None and content["version"] == 1:
+            raise FormatError(f"{path}: lists_per_vector is {config.lists_per_vector} in version 1")
         return Manifest(
             generation=whole(content["generation"], path),
             config=config,

@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.config import IndexConfig
+from pcpq.io.arrays import FloatArray
 from pcpq.io.streams import Sample, Stream
 from pcpq.search.recall_curve import RecallCurve
 from pcpq.search.snapshot import Snapshot
 from pcpq.search.where import WhereLimits
 from pcpq.segment.part import Part
 from pcpq.segment.trained import Trained, check_sample
-from pcpq.segment.training import train, training_rows
+from pcpq.segment.training import training_rows
 from pcpq.store.changes import (
     ConditionalRemoval,
     GivenRows,
@@ -38,6 +39,7 @@ from pcpq.store.merging import merge
 from pcpq.store.refit import encode_again
 from pcpq.store.store import Contents, Store
 from pcpq.tuning.ground_truth import rows_apart
+from pcpq.tuning.second_lists import train_on
 from pcpq.util.threads import available_threads
 
 logger = logging.getLogger(__name__)
@@ -74,15 +76,19 @@ class State:
         threads: int | None,
         *,
         hold_out: bool = False,
+        queries: FloatArray | None = None,
     ) -> tuple[State, Sample]:
-        """Train on a sample for `expected` vectors; return the state, and the rows held out of training."""
+        """Train on a sample for `expected` vectors; return the state, and the rows held out of training.
+
+        `queries` are those that the index will serve, if they are known.
+        """
         n = stream.length if expected is None else expected
         generator = np.random.default_rng(config.seed)
         sample = stream.sample(training_rows(config, n), generator)
         apart = rows_apart(len(sample), config.seed) if hold_out else np.empty(0, np.intp)
         held_out, rest = sample.split(apart)
         check_sample(held_out, config.metric)
-        return cls(train(config, rest, n, generator, threads)), held_out
+        return cls(train_on(config, rest, n, queries, generator, threads)), held_out
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the contents without locks, which copies do not share."""

@@ -23,6 +23,7 @@ from pcpq.search.snapshot import Snapshot
 from pcpq.segment.part import Part
 from pcpq.segment.segment import Segment
 from pcpq.segment.trained import Trained
+from pcpq.segment.training import choices_made
 from pcpq.store.files import LOCK, Maps, WriterLock, map_file, read_text, remove_unread
 from pcpq.store.manifest import (
     MANIFEST,
@@ -265,41 +266,23 @@ class Store:
 
     def _same_manifest(self, contents: Contents, config: IndexConfig) -> Manifest | None:
         """Return the newest manifest if it is on disk and describes exactly these contents, else None."""
-        last, (snapshot, kind, next_id) = self.manifest, contents
+        last, snapshot = self.manifest, contents.snapshot
         trained = self._disk.trained.get(snapshot.trained)
         found = [self._stored_part(part) for part in snapshot.parts]
         parts = tuple(part for part in found if part is not None)
         if last is None or not self._confirmed or trained is None or len(parts) < len(found):
             return None
-        new = Manifest(
-            generation=last.generation,
-            config=config,
-            kind=kind,
-            next_id=next_id,
-            trained=trained,
-            parts=parts,
-            recall=snapshot.recall,
-            wide=snapshot.trained.codebooks.wide,
-        )
+        new = manifest_of(contents, config, last.generation, trained, parts)
         return last if new == last and (self.directory / MANIFEST).exists() else None
 
     def _commit(self, contents: Contents, config: IndexConfig, sync: Callable[[], None]) -> Manifest:
-        snapshot, kind, next_id = contents
+        snapshot = contents.snapshot
         self._pending = pending = Pending()
         new_manifest = self._new_file(f"manifest-{uuid4().hex}", pending)
         generation = 1 if self.manifest is None else self.manifest.generation + 1
         trained = self._store_trained(snapshot.trained, pending)
         parts = tuple(self._store_part(part, pending) for part in snapshot.parts)
-        manifest = Manifest(
-            generation=generation,
-            config=config,
-            kind=kind,
-            next_id=next_id,
-            trained=trained,
-            parts=parts,
-            recall=snapshot.recall,
-            wide=snapshot.trained.codebooks.wide,
-        )
+        manifest = manifest_of(contents, config, generation, trained, parts)
         pending.text = manifest.text()
         manifest = readable(pending.text, self.directory)
         write_new(new_manifest, [pending.text])
@@ -469,7 +452,7 @@ class Store:
         trained = self._once(manifest.trained, lambda entry: read_trained(self.directory, entry))
         disk.trained[trained] = manifest.trained
         config = manifest.config
-        settings = [(some.metric, some.keep, some.lists_per_vector) for some in (config, trained)]
+        settings = [(some.metric, some.keep, some.lists_per_vector or 1) for some in (config, trained)]
         if settings[0] != settings[1]:
             raise FormatError(
                 f"{self.directory / MANIFEST}: metric, keep and lists_per_vector are {settings[0]};"
@@ -528,6 +511,25 @@ class Store:
         if found is None:
             found = self._opened[entry.file] = read(entry)
         return found
+
+
+def manifest_of(
+    contents: Contents, config: IndexConfig, generation: int, trained: FileEntry, parts: tuple[StoredPart, ...]
+) -> Manifest:
+    """Return the manifest of contents whose files are written."""
+    snapshot, kind, next_id = contents
+    if snapshot.trained.second_lists and config.lists_per_vector is None:
+        config = replace(config, lists_per_vector=2, chosen=choices_made(config, snapshot.trained))
+    return Manifest(
+        generation=generation,
+        config=config,
+        kind=kind,
+        next_id=next_id,
+        trained=trained,
+        parts=parts,
+        recall=snapshot.recall,
+        wide=snapshot.trained.codebooks.wide,
+    )
 
 
 def new_name(kind: str) -> str:

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from pcpq import _core
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.io.ids import integer_ids
+from pcpq.ivf.coarse_ranking import Coarse
+from pcpq.ivf.partition import Partition
 from pcpq.search.queries import prepare_queries
 from pcpq.search.recall_curve import (
     CANDIDATES,
@@ -27,7 +29,6 @@ from pcpq.search.recall_curve import (
 from pcpq.search.snapshot import Snapshot
 from pcpq.segment.part import Part
 from pcpq.segment.segment import Segment
-from pcpq.segment.trained import Trained
 from pcpq.tuning.ground_truth import (
     GIVEN_QUERIES,
     QUERIES,
@@ -144,7 +145,8 @@ def recall_sums(
 ) -> RecallSums:
     """Return the recall sums of some queries, given their ground truth."""
     query_rows = prepare_queries(snapshot.trained, queries.vectors).rows
-    order = probing_order(snapshot.trained, query_rows)
+    trained = snapshot.trained
+    order = probing_order(trained.partition, trained.coarse, trained.metric, query_rows)
     parts = [Candidates.of(part, queries, query_rows, order, threads) for part in snapshot.parts if part.count]
     starts = np.cumsum([0, *(part.ids.shape[1] for part in parts)])[:-1]
     by_score = np.argsort(-np.concatenate([part.scores for part in parts], axis=1), axis=1, kind="stable")
@@ -227,10 +229,9 @@ def given_answers(snapshot: Snapshot, truth: NDArray[Any]) -> Truth:
     return Truth.of(found.reshape(truth.shape))
 
 
-def probing_order(trained: Trained, query_rows: Float32Array) -> Places:
+def probing_order(partition: Partition, coarse: Coarse, metric: str, query_rows: Float32Array) -> Places:
     """Return the (n, L) position of every list in the order in which a query probes them, as in native code."""
-    partition, coarse = trained.partition, trained.coarse
-    rows = query_rows - coarse.mean if trained.euclidean else query_rows
+    rows = query_rows - coarse.mean if metric == "euclidean" else query_rows
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     ranks = coarse.products(rows) + partition.offsets + lengths * partition.spreads
     places = np.empty(ranks.shape, np.intp)
