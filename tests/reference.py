@@ -103,3 +103,21 @@ def exact(vectors, queries, metric, k):
 def recall(found, truth):
     """The share of true rows that were found."""
     return np.mean([len(np.intersect1d(a, b)) / len(b) for a, b in zip(found, truth, strict=True)])
+
+
+def rows_to_scan(order, nearest, lists, target):
+    """Return the mean codes in the first lists of every query's order, as many as meet a share of the nearest.
+
+    `lists` are arrays of the list of every row: a row is met in any of them.
+    """
+    n_lists = order.shape[1]
+    sizes = sum(np.bincount(some, minlength=n_lists) for some in lists)
+    for probes in range(1, n_lists + 1):
+        probed = [set(some[:probes].tolist()) for some in order]
+        met = [
+            any(int(some[row]) in own for some in lists)
+            for own, rows in zip(probed, nearest, strict=True)
+            for row in rows
+        ]
+        if np.mean(met) >= target:
+            return float(np.mean([sizes[some[:probes]].sum() for some in order]))

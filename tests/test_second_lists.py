@@ -165,9 +165,9 @@ def test_filters_tombstones_and_merges_concern_both_lists(simd_level):
     assert recall(index.search(ASKED, k=10, probes=4, rerank=50).ids, before) > 0.95
 
 
-def test_there_are_twice_as_many_lists_by_default():
+def test_there_are_as_many_lists_as_with_one_per_vector():
     counts = [pcpq.build(BASE, metric="dot", lists_per_vector=lists).stats()["lists"] for lists in (1, 2)]
-    assert counts == [round(2 * N**0.5), round(4 * N**0.5)]
+    assert counts == [round(2 * N**0.5)] * 2
 
 
 def test_one_list_and_few_vectors():
@@ -313,7 +313,7 @@ def test_a_manifest_that_differs_from_the_trained_file_is_refused(stored):
 
     before = (stored / MANIFEST).read_bytes()
     for change, message in (
-        (as_version_1, "two lists per vector in version 1"),
+        (as_version_1, "lists_per_vector is 2 in version 1"),
         (one_list, r"lists_per_vector are \('dot', 'int16', 1\); trained for \('dot', 'int16', 2\)"),
     ):
         (stored / MANIFEST).write_bytes(before)

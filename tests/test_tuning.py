@@ -320,7 +320,9 @@ def test_what_is_measured_is_what_searches_find(vectors, queries):
 def test_lists_come_in_the_order_in_which_searches_probe_them(vectors, queries):
     index = pcpq.build(vectors, metric="dot", n_lists=50)
     snapshot = index._state.snapshot
-    order = probing_order(snapshot.trained, prepare_queries(snapshot.trained, queries).rows)
+    trained = snapshot.trained
+    rows = prepare_queries(trained, queries).rows
+    order = probing_order(trained.partition, trained.coarse, trained.metric, rows)
     sizes = np.diff(snapshot.parts[0].segment.blocks.rows)
     scanned = [index.explain(query, probes=3)["rows_scanned"] for query in queries[:100]]
     expected = [sizes[places < 3].sum() for places in order[:100]]

@@ -12,7 +12,7 @@ from pcpq.config import IndexConfig
 from pcpq.io.arrays import Float32Array, FloatArray
 from pcpq.io.streams import Sample
 from pcpq.ivf.coarse_ranking import Coarse
-from pcpq.ivf.partition import fit_partition
+from pcpq.ivf.partition import Partition, fit_partition
 from pcpq.search.recall_curve import USUAL_TARGET
 from pcpq.segment.codebooks import never_packed
 from pcpq.segment.trained import Trained, WorkingSample, in_units, sample_unit
@@ -95,6 +95,13 @@ def rows_share(
     else:
         asked = in_units(queries[:QUERIES], metric, unit, "queries", 0)
     partition = fit_partition(rows, MORE_LISTS * default_lists(count), metric, generator, threads)
+    return share_in(partition, rows, asked, metric, threads)
+
+
+def share_in(
+    partition: Partition, rows: Float32Array, asked: Float32Array, metric: str, threads: int | None
+) -> float:
+    """Return the codes to scan with rows in two lists of a partition relative to one, for some queries."""
     nearest = best_rows(rows, asked, metric)
     first, second = partition.assign_two(rows, threads)
     places = probing_order(partition, Coarse.of(partition), metric, asked)
@@ -118,6 +125,6 @@ def rows_needed(
     """Return the mean number of codes to scan for the usual recall; `lists` are those of each row."""
     n_lists = places.shape[1]
     met = np.minimum.reduce([np.take_along_axis(places, some[nearest], axis=1) for some in lists])
-    probes = int(np.quantile(met, USUAL_TARGET, method="higher")) + 1
+    probes = int(np.quantile(met, USUAL_TARGET, method="inverted_cdf")) + 1
     sizes = np.bincount(np.concatenate(lists), minlength=n_lists)
     return float(((places < probes) * sizes).sum() / len(places))
