@@ -219,6 +219,24 @@ def wide() -> str:
     return markdown(head, lines) + "\n\n" + ran_in(found["environment"])
 
 
+def default_code() -> str:
+    """Return the table of the speed of six-bit codes relative to four-bit codes, by set and SIMD level."""
+    found = committed("default_code")
+    columns = [("avx512", mode, target) for mode in MODES for target in (0.9, 0.95, 0.98)]
+    columns += [(level, mode, 0.95) for level in ("avx2", "portable") for mode in MODES]
+    lines = []
+    for one in found["sets"]:
+        ratios = {(run["mode"], run["target"]): run["speed_of_six_over_four"] for run in one["runs"]}
+        cells = []
+        for level, mode, target in columns:
+            ratio = ratios.get((mode, target), {}).get(level)
+            cells.append("" if ratio is None else "{median} ({interval[0]} to {interval[1]})".format(**ratio))
+        sizes = " / ".join(f"{index['bytes_per_vector']:.0f}" for index in one["indexes"].values())
+        lines.append((one["name"], sizes, *cells))
+    head = [f"{level}, {MODES[mode]}, {target}" for level, mode, target in columns]
+    return markdown(["set", "bytes, four / six", *head], lines) + "\n\n" + ran_in(found["environment"])
+
+
 def spill() -> str:
     """Return the table of rows that must be scanned with each vector in one list, and in two."""
     found = committed("spill")
@@ -655,6 +673,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "ratios": ratios,
     "kernels": kernels,
     "wide": wide,
+    "default_code": default_code,
     "spill": spill,
     "growth": growth,
     "largest": largest,

@@ -22,7 +22,7 @@ TRAINING_ROWS = 1 << 18
 LEAST_ROWS_PER_LIST = 8
 
 
-# Number of vectors from which on codes of six bits can be the default: lists of 100 rows fill blocks of 64 well.
+# Number of vectors from which on codes of six bits can be the default: lists of 100 rows fill blocks of 64.
 LEAST_WIDE = 40_000
 
 

@@ -1,0 +1,131 @@
+"""Which code should be the default: four bits or six, in whole searches on every SIMD level; one thread.
+
+    python benchmarks/default_code.py --data FOLDER [--sets glove minilm]
+
+PQ(section_size=2) and PQ(section_size=3, n_centers=64), everything else as pcpq.build chooses it. For each
+code, recall and mode, probes and rerank are chosen on one half of the queries with the best SIMD level, and
+adjusted on the other half to just reach the recall. There, both codes are timed on all levels in alternation, by
+CPU time: answers are the same on all levels, so an index of the other kind costs what the table shows. Results
+go to benchmarks/results/default_code.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import data_folder, default_metric, load, save, shared_rows, summary
+from peers import settled
+from peers_base import Contestant, Setting
+from peers_indexes import Pcpq
+from peers_tuning import MODES, Candidate, Queries, Sweep, race
+
+from pcpq import _core
+from pcpq.experiments.environment import environment
+
+RESULTS = Path(__file__).parent / "results"
+SETS = ("glove", "glove euclidean", "lastfm48k", "npm", "minilm", "text256")
+CODES = {
+    "four bits": {"method": "PQ", "section_size": 2},
+    "six bits": {"method": "PQ", "section_size": 3, "n_centers": 64},
+}
+TARGETS = (0.90, 0.95, 0.98)
+RERANKS = (25, 40, 60, 100, 160, 250)
+ROUNDS, QUERIES = 5, 500
+
+
+class AtLevel(Contestant):
+    """An index that is searched on one SIMD level."""
+
+    def __init__(self, index: Contestant, level: str) -> None:
+        super().__init__(index.kind, index.n_lists)
+        self.index, self.level = index, level
+
+    def configure(self, setting: Setting) -> None:
+        _core.set_simd_level(self.level)
+        self.index.configure(setting)
+
+    def search(self, queries: np.ndarray) -> np.ndarray:
+        return self.index.search(queries)
+
+    def search_one(self, query: np.ndarray) -> np.ndarray:
+        return self.index.search_one(query)
+
+
+def fastest(sweep: Sweep, mode: str, target: float) -> Candidate | None:
+    """Return the fastest setting that reaches the target on the tuning queries, or None."""
+    found = [sweep.crossing(rerank, target, np.inf) for rerank in RERANKS]
+    reached = [candidate for candidate in found if candidate is not None]
+    for candidate in reached if mode == "single" else ():
+        sweep.clock_single(candidate)
+    return min(reached, key=lambda candidate: candidate.seconds[mode], default=None)
+
+
+def compare(sweeps: dict[str, Sweep], mode: str, target: float, reported: Queries) -> dict[str, Any] | None:
+    """Return times and recall of both codes on all levels, and their ratio; None if one does not reach it."""
+    chosen = {code: fastest(sweep, mode, target) for code, sweep in sweeps.items()}
+    runners: dict[tuple[str, str], Candidate] = {}
+    codes: dict[str, Any] = {}
+    for code, candidate in chosen.items():
+        if candidate is None:
+            return None
+        best = settled(candidate, reported, target)
+        found = shared_rows(best.index.search(reported.vectors), reported.top)
+        codes[code] = {"probes": best.setting.width, "rerank": best.setting.rerank, "recall": round(found, 4)}
+        for level in _core.simd_levels():
+            runners[code, level] = replace(best, index=AtLevel(best.index, level))
+    times = race(runners, reported, mode, ROUNDS)
+    _core.set_simd_level("auto")
+    ratios = {}
+    for level in _core.simd_levels():
+        four, six = (np.array(times[code, level]) for code in CODES)
+        ratios[level] = summary((four / six).tolist())
+        for code, seconds in zip(CODES, (four, six), strict=True):
+            codes[code][f"{level}_microseconds"] = round(
+                1e6 * float(np.median(seconds)) / len(reported.vectors), 2
+            )
+    return {"mode": mode, "target": target, "codes": codes, "speed_of_six_over_four": ratios}
+
+
+def measure(name: str, folder: Path) -> dict[str, Any]:
+    """Return the results of one data set."""
+    data_name, *other = name.split()
+    metric = other[0] if other else default_metric(data_name)
+    data = load(folder, data_name, metric)
+    reported = Queries(data.queries[:QUERIES], data.top[:QUERIES])
+    sweeps, built = {}, {}
+    for code, quantizer in CODES.items():
+        index = Pcpq({"quantizer": quantizer}, None)
+        index.build(data.base, metric)
+        index.n_lists = index.index.stats()["lists"]
+        sweeps[code] = Sweep(index, 0.0, Queries(data.tune, data.all_top[::2]))
+        built[code] = {
+            "bytes_per_vector": round(index.bytes_per_vector(), 1),
+            "lists": index.n_lists,
+            "lists_per_vector": index.index.lists_per_vector,
+        }
+    runs = [compare(sweeps, mode, target, reported) for mode in MODES for target in TARGETS]
+    found = [run for run in runs if run is not None]
+    for run in found:
+        print(name, run, flush=True)
+    return {"name": name, "n": len(data.base), "d": data.base.shape[1], "indexes": built, "runs": found}
+
+
+def main() -> None:
+    """Parse options and run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", help="folder of NAME_base.npy and NAME_query.npy (default: PCPQ_DATA)")
+    parser.add_argument("--sets", nargs="+", default=SETS, choices=SETS)
+    options = parser.parse_args()
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    sets = [measure(name, data_folder(options.data)) for name in options.sets]
+    result = {"environment": environment(), "threads": 1, "clock": "CPU time", "rounds": ROUNDS, "sets": sets}
+    save(RESULTS / "default_code.json", result)
+
+
+if __name__ == "__main__":
+    main()
