@@ -4,7 +4,7 @@
 
 PQ(section_size=2) and PQ(section_size=3, n_centers=64), everything else as pcpq.build chooses it. For each
 code, recall and mode, probes and rerank are chosen on one half of the queries with the best SIMD level, and
-adjusted on the other half to just reach the recall. There, both codes are timed on all levels in alternation, by
+adjusted on the other half to just reach the recall. Both codes are timed there on all levels in alternation, by
 CPU time: answers are the same on all levels, so an index of the other kind costs what the table shows. Results
 go to benchmarks/results/default_code.json.
 """
