@@ -219,6 +219,31 @@ def wide() -> str:
     return markdown(head, lines) + "\n\n" + ran_in(found["environment"])
 
 
+def projective() -> str:
+    """Return the table of projective codes beside PQ of as many bits, by kind of codebooks."""
+    found = committed("projective")["sets"]
+    lines = []
+    for name, one in found.items():
+        for run in one["runs"]:
+            recalls = [f"{run['recall'][at]['mean']:.3f}" for at in ("10", "20", "50", "float")]
+            for number, at in ((0, "10"), (3, "float")):
+                recalls[number] += f" ± {run['recall'][at]['deviation']:.3f}"
+            low, high = run["recall"]["10"]["interval"]
+            difference = f"{run['recall']['10']['difference']:+.3f} ({low:+.3f} to {high:+.3f})"
+            sizes, search = run["bytes"], run["search"]
+            bytes_ = [f"{sizes['code']:.0f}", f"{sizes['codebooks']:.1f} / {sizes['tables']:.1f}"]
+            times = [interval(search[mode], " µs") if search else "not reached" for mode in MODES]
+            books = f"{run['own_codebooks']:.0%} of lists" if run["own_codebooks"] else "shared"
+            compared = "" if run["code"] == "PQ 3/64" else difference
+            rest = (f"{run['error']['mean']:.3f}", *times, f"{run['build']['mean']:.1f}")
+            lines.append((name, books, run["code"], *bytes_, *recalls, compared, *rest))
+    head = ["set", "own codebooks", "code", "code, bytes", "codebooks, bytes per vector, stored / in a search"]
+    head += ["10@10", "10@20", "10@50", "10@10, float", "10@10 minus PQ 3/64", "error"]
+    head += [*MODES.values(), "build, s"]
+    ran = dict.fromkeys(ran_in(one["environment"]) for one in found.values())
+    return markdown(head, lines) + "\n\n" + " ".join(ran)
+
+
 def spill() -> str:
     """Return the table of rows that must be scanned with each vector in one list, and in two."""
     found = committed("spill")
@@ -655,6 +680,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "ratios": ratios,
     "kernels": kernels,
     "wide": wide,
+    "projective": projective,
     "spill": spill,
     "growth": growth,
     "largest": largest,
