@@ -225,21 +225,22 @@ def projective() -> str:
     lines = []
     for name, one in found.items():
         for run in one["runs"]:
-            recalls = [f"{run['recall'][at]['mean']:.3f}" for at in ("10", "20", "50", "float")]
-            for number, at in ((0, "10"), (3, "float")):
-                recalls[number] += f" ± {run['recall'][at]['deviation']:.3f}"
-            low, high = run["recall"]["10"]["interval"]
-            difference = f"{run['recall']['10']['difference']:+.3f} ({low:+.3f} to {high:+.3f})"
-            sizes, search = run["bytes"], run["search"]
-            bytes_ = [f"{sizes['code']:.0f}", f"{sizes['codebooks']:.1f} / {sizes['tables']:.1f}"]
-            times = [interval(search[mode], " µs") if search else "not reached" for mode in MODES]
-            books = f"{run['own_codebooks']:.0%} of lists" if run["own_codebooks"] else "shared"
-            compared = "" if run["code"] == "PQ 3/64" else difference
-            rest = (f"{run['error']['mean']:.3f}", *times, f"{run['build']['mean']:.1f}")
-            lines.append((name, books, run["code"], *bytes_, *recalls, compared, *rest))
-    head = ["set", "own codebooks", "code", "code, bytes", "codebooks, bytes per vector, stored / in a search"]
-    head += ["10@10", "10@20", "10@50", "10@10, float", "10@10 minus PQ 3/64", "error"]
-    head += [*MODES.values(), "build, s"]
+            sizes, recalls, search = run["bytes"], run["recall"], run["search"]
+            books = f"own in {run['own_codebooks']:.0%} of lists" if run["own_codebooks"] else "shared"
+            both = sizes["code"] + sizes["codebooks"]
+            line = [name, books, run["code"], sizes["code"], sizes["codebooks"], f"{both:.1f}", sizes["tables"]]
+            for at in ("10", "20", "50", "float"):
+                line.append(f"{recalls[at]['mean']:.3f} ± {recalls[at]['deviation']:.3f}")
+            for at in ("10", "float"):
+                low, high = recalls[at]["interval"]
+                difference = f"{recalls[at]['difference']:+.3f} ({low:+.3f} to {high:+.3f})"
+                line.append("" if run["code"] == "PQ 3/64" else difference)
+            times = [interval(search[mode]) if search else "not reached" for mode in MODES]
+            times.append(f"{search['recall']:.3f}" if search else "")
+            lines.append((*line, f"{run['error']['mean']:.3f}", *times, f"{run['build']['mean']:.1f}"))
+    head = ["set", "codebooks", "code", "code, bytes", "codebooks, bytes", "together", "codebooks in a search"]
+    head += ["10@10", "10@20", "10@50", "10@10, float", "10@10 minus PQ 3/64", "float minus PQ 3/64", "error"]
+    head += [*(f"{mode}, µs" for mode in MODES.values()), "its recall", "build, s"]
     ran = dict.fromkeys(ran_in(one["environment"]) for one in found.values())
     return markdown(head, lines) + "\n\n" + " ".join(ran)
 
