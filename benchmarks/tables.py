@@ -237,6 +237,32 @@ def default_code() -> str:
     return markdown(["set", "bytes, four / six", *head], lines) + "\n\n" + ran_in(found["environment"])
 
 
+def projective() -> str:
+    """Return the table of projective codes beside PQ of as many bits, by kind of codebooks."""
+    found = committed("projective")["sets"]
+    lines = []
+    for name, one in found.items():
+        for run in one["runs"]:
+            sizes, recalls, search = run["bytes"], run["recall"], run["search"]
+            books = f"own in {run['own_codebooks']:.0%} of lists" if run["own_codebooks"] else "shared"
+            both = sizes["code"] + sizes["codebooks"]
+            line = [name, books, run["code"], sizes["code"], sizes["codebooks"], f"{both:.1f}", sizes["tables"]]
+            for at in ("10", "20", "50", "float"):
+                line.append(f"{recalls[at]['mean']:.3f} ± {recalls[at]['deviation']:.3f}")
+            for at in ("10", "float"):
+                low, high = recalls[at]["interval"]
+                difference = f"{recalls[at]['difference']:+.3f} ({low:+.3f} to {high:+.3f})"
+                line.append("" if run["code"] == "PQ 3/64" else difference)
+            times = [interval(search[mode]) if search else "not reached" for mode in MODES]
+            times.append(f"{search['recall']:.3f}" if search else "")
+            lines.append((*line, f"{run['error']['mean']:.3f}", *times, f"{run['build']['mean']:.1f}"))
+    head = ["set", "codebooks", "code", "code, bytes", "codebooks, bytes", "together", "codebooks in a search"]
+    head += ["10@10", "10@20", "10@50", "10@10, float", "10@10 minus PQ 3/64", "float minus PQ 3/64", "error"]
+    head += [*(f"{mode}, µs" for mode in MODES.values()), "its recall", "build, s"]
+    ran = dict.fromkeys(ran_in(one["environment"]) for one in found.values())
+    return markdown(head, lines) + "\n\n" + " ".join(ran)
+
+
 def spill() -> str:
     """Return the table of rows that must be scanned with each vector in one list, and in two."""
     found = committed("spill")
@@ -674,6 +700,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "kernels": kernels,
     "wide": wide,
     "default_code": default_code,
+    "projective": projective,
     "spill": spill,
     "growth": growth,
     "largest": largest,
