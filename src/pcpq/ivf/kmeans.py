@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from pcpq import _core
 from pcpq.io.arrays import Float32Array
+from pcpq.ivf.rounding import rounded_lists
 from pcpq.util.batches import batches, slices
 from pcpq.util.threads import available_threads, map_threads
 
@@ -28,6 +29,9 @@ ROWS_TO_HALVE = 8
 CROWDING = 0.1
 # Lists per task of a thread.
 LISTS_AT_ONCE = 4
+# A row is compared with so many rounded lists in about the time in which one of its coordinates is read and
+# converted.
+LISTS_PER_DIMENSION = 8
 
 
 class Vectors(Protocol):
@@ -69,58 +73,59 @@ def spreads_of(
 
 
 def nearest_centroids(
-    rows: Vectors, centroids: Float32Array, threads: int | None, crowding: Float32Array | float = 0.0
+    rows: Vectors, centroids: Float32Array, threads: int | None, crowding: Float32Array | None = None
 ) -> tuple[NDArray[np.int32], Float32Array]:
     """Return the nearest centroid of every row, and the squared distance from it.
 
     `crowding` is added to the squared distances from each centroid.
     """
-    half_squares = 0.5 * (np.einsum("ij,ij->i", centroids, centroids) + crowding)
+    return nearest_lists(rows, rounded_lists(centroids, crowding), centroids.shape, threads)
+
+
+def nearest_lists(
+    rows: Vectors, lists: _core.RoundedLists, shape: tuple[int, ...], threads: int | None
+) -> tuple[NDArray[np.int32], Float32Array]:
+    """Return the nearest of rounded lists for every row, and the squared distance; their shape is (L, d)."""
     assigned, distances = np.empty(len(rows), np.int32), np.empty(len(rows), np.float32)
 
     def assign(part: slice) -> None:
-        assigned[part], distances[part] = nearest_of(rows[part], centroids, half_squares)
+        _core.nearest_lists(
+            lists,
+            rows=np.ascontiguousarray(rows[part]),
+            out_lists=assigned[part],
+            out_distances=distances[part],
+        )
 
-    count = available_threads(threads)
-    map_threads(assign, batches(len(rows), max(centroids.shape), count), count)
+    map_threads(assign, assignment_batches(len(rows), shape, threads), threads)
     return assigned, distances
 
 
-def nearest_of(
-    rows: Float32Array, centroids: Float32Array, half_squares: Float32Array
-) -> tuple[NDArray[np.intp], Float32Array]:
-    """Return the nearest of a few centroids for some rows, and the squared distance from it."""
-    scores = rows @ centroids.T
-    scores -= half_squares
-    best = scores.argmax(axis=1)
-    return best, np.einsum("ij,ij->i", rows, rows) - 2.0 * scores[np.arange(len(best)), best]
-
-
-def two_centroids(
-    rows: Float32Array, centroids: Float32Array, weight: float, threads: int | None
+def two_lists(
+    rows: Float32Array, lists: _core.RoundedLists, shape: tuple[int, ...], weight: float, threads: int | None
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the nearest centroid of every row, and a second one: near, but in another direction (SOAR).
+    """Return the nearest list of every row, and a second one: near, but in another direction (SOAR).
 
     `weight` is that of the error along the residual from the first.
     """
-    half_squares = 0.5 * np.einsum("ij,ij->i", centroids, centroids)
     first, second = np.empty((2, len(rows)), np.int32)
 
     def assign(part: slice) -> None:
-        scores = rows[part] @ centroids.T
-        scores -= half_squares
         _core.two_lists(
+            lists,
             rows=np.ascontiguousarray(rows[part]),
-            centroids=centroids,
-            scores=scores,
             weight=weight,
             out_first=first[part],
             out_second=second[part],
         )
 
-    count = available_threads(threads)
-    map_threads(assign, batches(len(rows), max(centroids.shape), count), count)
+    map_threads(assign, assignment_batches(len(rows), shape, threads), threads)
     return first, second
+
+
+def assignment_batches(n: int, shape: tuple[int, ...], threads: int | None) -> list[slice]:
+    """Return slices that cover range(n), each short enough that Ctrl-C does not wait for the native call."""
+    n_lists, d = shape
+    return batches(n, max(d, n_lists // LISTS_PER_DIMENSION), available_threads(threads))
 
 
 def nearby_centroids(
@@ -135,16 +140,29 @@ def nearby_centroids(
     In late rounds of k-means few rows move to a list that is not near.
     """
     order, starts = rows_by_list(assigned, len(centroids))
-    half_squares = 0.5 * np.einsum("ij,ij->i", centroids, centroids)
-    around = np.argpartition(half_squares - centroids @ centroids.T, NEAR_LISTS, axis=1)[:, :NEAR_LISTS]
-    half_squares += 0.5 * crowding
+    around = np.empty((len(centroids), NEAR_LISTS), np.int32)
+    lists = rounded_lists(centroids)
+
+    def look_around(part: slice) -> None:
+        _core.lists_around(lists, rows=centroids[part], out_lists=around[part])
+
+    map_threads(look_around, assignment_batches(len(centroids), centroids.shape, threads), threads)
+    lists = rounded_lists(centroids, crowding)
     found, distances = np.empty_like(assigned), np.empty(len(rows), np.float32)
 
-    def assign(lists: slice) -> None:
-        for number in range(lists.start, lists.stop):
-            own, near = order[starts[number] : starts[number + 1]], around[number]
-            best, distances[own] = nearest_of(rows[own], centroids[near], half_squares[near])
-            found[own] = near[best]
+    def assign(some: slice) -> None:
+        first, last = starts[some.start], starts[some.stop]
+        own = order[first:last]
+        nearest, squares = np.empty(len(own), np.int32), np.empty(len(own), np.float32)
+        _core.nearest_lists(
+            lists,
+            rows=np.ascontiguousarray(rows[own]),
+            near=around[some],
+            stops=starts[some.start + 1 : some.stop + 1] - first,
+            out_lists=nearest,
+            out_distances=squares,
+        )
+        found[own], distances[own] = nearest, squares
 
     map_threads(assign, slices(len(centroids), LISTS_AT_ONCE), threads)
     return found, distances

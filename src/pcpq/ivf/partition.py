@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from pcpq import _core
 from pcpq.io.arrays import Float32Array
 from pcpq.ivf.kmeans import (
     CROWDING,
@@ -20,9 +21,11 @@ from pcpq.ivf.kmeans import (
     mean_centroids,
     nearby_centroids,
     nearest_centroids,
+    nearest_lists,
     spreads_of,
-    two_centroids,
+    two_lists,
 )
+from pcpq.ivf.rounding import rounded_lists
 from pcpq.util.lazy import lazy
 
 # Standard deviations above the centroid's score at which the best row of a list is assumed to score.
@@ -61,15 +64,20 @@ class Partition:
         """The (L, d) centroids minus their mean."""
         return self.centroids - self.mean_centroid
 
+    @lazy
+    def rounded(self) -> _core.RoundedLists:
+        """The centroids as 8-bit integers, by which rows find the nearest."""
+        return rounded_lists(self.centroids)
+
     def assign(self, rows: Float32Array, threads: int | None = None) -> NDArray[np.int32]:
         """Return the (n,) list of every row: the one with the nearest centroid."""
-        return nearest_centroids(rows, self.centroids, threads)[0]
+        return nearest_lists(rows, self.rounded, self.centroids.shape, threads)[0]
 
     def assign_two(
         self, rows: Float32Array, threads: int | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return the (n,) first list of every row, and the second, which is another if there are two lists."""
-        return two_centroids(rows, self.centroids, SECOND_WEIGHT, threads)
+        return two_lists(rows, self.rounded, self.centroids.shape, SECOND_WEIGHT, threads)
 
 
 def fit_partition(
