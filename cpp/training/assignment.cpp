@@ -20,6 +20,10 @@ namespace {
 constexpr int64_t kBlockRows = 32, kTile = 128;
 // Lists after which the bound of a row is raised: few at first, which most lists reach.
 constexpr int64_t kFirstLists = 8, kMostLists = 64;
+// Lists of a row are dropped when there are so many, and twice as many as were left the last time. The bound is found
+// by so many halvings at most.
+constexpr int64_t kLeastRoom = 100;
+constexpr int kHalvings = 20;
 // Of 5,656 lists of text embeddings the best second one is among the 16 nearest for 95 % of rows.
 constexpr int64_t kSecondLists = 25;
 // Two standard deviations of rounding to whole numbers. Those of a row, times a centroid, and those of the centroid,
@@ -36,37 +40,61 @@ struct Tile {
     int64_t first;
 };
 
-// A list that may be near to a row, and how near at best.
-struct NearList {
-    int32_t list;
-    float highest;
-};
+// A number that at least `wanted` of some are not below, and few more.
+float bound_of(const std::vector<float>& numbers, int64_t wanted) {
+    const auto reaching = [&](float bound) {
+        int32_t count = 0;
+        for (const float x : numbers) count += x >= bound;
+        return count;
+    };
+    const auto [least, largest] = std::minmax_element(numbers.begin(), numbers.end());
+    float low = *least, high = *largest;
+    for (int i = 0; i < kHalvings; i++) {
+        const float middle = low + 0.5f * (high - low);
+        const int64_t count = reaching(middle);
+        (count < wanted ? high : low) = middle;
+        if (count >= wanted && count <= wanted + wanted / 8) break;
+    }
+    return low;
+}
 
-// A row while it is compared: the lists whose score may be among the `wanted` highest.
+// A row while it is compared, and the lists whose score may be among the `wanted` highest.
 struct ComparedRow {
     float unit, slack;
-    std::vector<float> lowest;  // the highest of the scores that lists have at least, descending
-    std::vector<NearList> near;
+    float bound;  // which the scores of `wanted` lists are not below
+    int64_t seen, room;
+    std::vector<int32_t> lists;
+    std::vector<float> lowest, highest;  // between which their scores are
 
     void start() {
-        lowest.clear();
-        near.clear();
+        bound = -std::numeric_limits<float>::infinity();
+        seen = 0;
+        room = kLeastRoom;
+        for (auto* scores : {&lowest, &highest}) scores->clear();
+        lists.clear();
     }
-    // A score that the `wanted` nearest lists have at least.
-    float least(int64_t wanted) const {
-        return static_cast<int64_t>(lowest.size()) < wanted ? -std::numeric_limits<float>::infinity() : lowest.back();
+    void add(int32_t list, float low, float high, int64_t wanted) {
+        if (!(low > bound)) low = bound;  // which is known already; NaN is not in order
+        lists.push_back(list);
+        lowest.push_back(low);
+        highest.push_back(high);
+        if (wanted == 1) bound = low;
     }
-    void add(NearList one, float lowest_score, int64_t wanted) {
-        near.push_back(one);
-        if (!(lowest_score > least(wanted))) return;
-        if (static_cast<int64_t>(lowest.size()) == wanted) lowest.pop_back();
-        lowest.insert(std::upper_bound(lowest.begin(), lowest.end(), lowest_score, std::greater<float>()),
-                      lowest_score);
-    }
-    // Drops the lists that were added while the bound was lower.
-    void finish(int64_t wanted) {
-        const float bound = least(wanted);
-        std::erase_if(near, [=](const NearList& one) { return one.highest < bound; });
+    // Drops the lists that are not near enough: the bound was lower when they were added.
+    void drop(int64_t wanted, std::vector<int32_t>& kept) {
+        if (wanted > 1 && static_cast<int64_t>(lists.size()) > wanted) bound = bound_of(lowest, wanted);
+        kept.resize(lists.size() + 8);
+        const int64_t count =
+            kernels().search.keep_reaching(highest.data(), static_cast<int64_t>(lists.size()), bound, kept.data());
+        for (int64_t i = 0; i < count; i++) {
+            lists[i] = lists[kept[i]];
+            lowest[i] = lowest[kept[i]];
+            highest[i] = highest[kept[i]];
+        }
+        room = std::max(kLeastRoom, 2 * count);
+        lists.resize(count);
+        lowest.resize(count);
+        highest.resize(count);
     }
 };
 
@@ -124,6 +152,7 @@ private:
     std::vector<uint8_t> bytes_;
     std::vector<int32_t> sums_;
     std::vector<ComparedRow> rows_;
+    std::vector<int32_t> kept_;
     // Of the lists that are gathered.
     std::vector<int8_t> coarse_;
     std::vector<uint16_t> starts_;
@@ -136,8 +165,8 @@ private:
             for (int64_t i = 0; i < block_rows_; i++) round(rows + (first + i) * lists_.dimensions, i);
             compare_block();
             for (int64_t i = 0; i < block_rows_; i++) {
-                rows_[i].finish(wanted_);
-                done(first + i, std::as_const(rows_[i].near));
+                rows_[i].drop(wanted_, kept_);
+                done(first + i, std::as_const(rows_[i].lists));
             }
         }
     }
@@ -188,34 +217,36 @@ private:
         }
     }
 
-    void keep(const Tile& tile, const int32_t* sums, ComparedRow& row) const {
+    void keep(const Tile& tile, const int32_t* sums, ComparedRow& row) {
         int32_t indices[kMostLists + 8];
         float lowest[kMostLists], highest[kMostLists];
-        int64_t some = row.lowest.empty() ? kFirstLists : kMostLists;
+        int64_t some = row.seen > 0 ? kMostLists : kFirstLists;
         for (int64_t start = 0; start < tile.count; start += some) {
             if (start > 0) some = std::min(kMostLists, start);
             const int64_t n = std::min(some, tile.count - start);
-            const int64_t kept = kernels().keep_near(sums + start, (n + 7) / 8 * 8, row.unit, row.slack,
-                                                     tile.units + start, tile.penalties + start, row.least(wanted_),
-                                                     indices, lowest, highest);
+            const int64_t kept =
+                kernels().keep_near(sums + start, (n + 7) / 8 * 8, row.unit, row.slack, tile.units + start,
+                                    tile.penalties + start, row.bound, indices, lowest, highest);
             for (int64_t i = 0; i < kept; i++) {
                 const int64_t index = start + indices[i];
                 if (index >= tile.count) continue;  // padding
                 const auto list = static_cast<int32_t>(tile.numbers ? tile.numbers[index] : tile.first + index);
-                row.add({list, highest[indices[i]]}, lowest[indices[i]], wanted_);
+                row.add(list, lowest[indices[i]], highest[indices[i]], wanted_);
             }
+            row.seen += n;
+            if (static_cast<int64_t>(row.lists.size()) >= row.room) row.drop(wanted_, kept_);
         }
     }
 };
 
 // Squared distances of a row from lists, with their crowding.
-void measure_distances(const RoundedLists& lists, const float* row, const std::vector<NearList>& near,
+void measure_distances(const RoundedLists& lists, const float* row, const std::vector<int32_t>& near,
                        std::vector<float>& distances) {
     const auto distance = kernels().squared_distance;
     distances.resize(near.size());
     for (size_t i = 0; i < near.size(); i++)
-        distances[i] = distance(row, lists.centroids + near[i].list * lists.dimensions, lists.dimensions) +
-                       lists.crowding[near[i].list];
+        distances[i] = distance(row, lists.centroids + near[i] * lists.dimensions, lists.dimensions) +
+                       lists.crowding[near[i]];
 }
 
 }  // namespace
@@ -223,10 +254,10 @@ void measure_distances(const RoundedLists& lists, const float* row, const std::v
 void nearest_lists(const RoundedLists& lists, const NearestListsJob& job) {
     Comparison comparison(lists, 1);
     std::vector<float> distances;
-    const auto done = [&](int64_t i, const std::vector<NearList>& near) {
+    const auto done = [&](int64_t i, const std::vector<int32_t>& near) {
         measure_distances(lists, job.rows + i * lists.dimensions, near, distances);
         const auto best = std::min_element(distances.begin(), distances.end()) - distances.begin();
-        job.lists[i] = near[best].list;
+        job.lists[i] = near[best];
         job.distances[i] = distances[best];
     };
     if (!job.near) return comparison.compare_with_all(job.rows, job.n, done);
@@ -240,25 +271,25 @@ void two_lists(const RoundedLists& lists, const TwoListsJob& job) {
     const auto product = kernels().search.inner_product;
     Comparison comparison(lists, std::min(kSecondLists, lists.count));
     std::vector<float> distances, residual(d);
-    comparison.compare_with_all(job.rows, job.n, [&](int64_t i, const std::vector<NearList>& near) {
+    comparison.compare_with_all(job.rows, job.n, [&](int64_t i, const std::vector<int32_t>& near) {
         const float* row = job.rows + i * d;
         measure_distances(lists, row, near, distances);
         const size_t nearest = std::min_element(distances.begin(), distances.end()) - distances.begin();
-        const float* centroid = lists.centroids + near[nearest].list * d;
+        const float* centroid = lists.centroids + near[nearest] * d;
         for (int64_t t = 0; t < d; t++) residual[t] = row[t] - centroid[t];
         const float square = product(residual.data(), residual.data(), d), along = product(residual.data(), row, d);
         const float weight = square > 0.0f ? job.weight / square : 0.0f;
         float least = std::numeric_limits<float>::infinity();
-        int32_t second = near[nearest].list;
+        int32_t second = near[nearest];
         for (size_t other = 0; other < near.size(); other++) {
-            if (other == nearest) continue;
-            const float parallel = along - product(residual.data(), lists.centroids + near[other].list * d, d);
+            if (other == nearest || distances[other] >= least) continue;  // the loss is not less than the distance
+            const float parallel = along - product(residual.data(), lists.centroids + near[other] * d, d);
             const float loss = weight * parallel * parallel + distances[other];
             if (loss >= least) continue;
             least = loss;
-            second = near[other].list;
+            second = near[other];
         }
-        job.first[i] = near[nearest].list;
+        job.first[i] = near[nearest];
         job.second[i] = second;
     });
 }
@@ -267,10 +298,10 @@ void lists_around(const RoundedLists& lists, const ListsAroundJob& job) {
     Comparison comparison(lists, job.wanted);
     std::vector<float> distances;
     std::vector<std::pair<float, int32_t>> ranked;
-    comparison.compare_with_all(job.rows, job.n, [&](int64_t i, const std::vector<NearList>& near) {
+    comparison.compare_with_all(job.rows, job.n, [&](int64_t i, const std::vector<int32_t>& near) {
         measure_distances(lists, job.rows + i * lists.dimensions, near, distances);
         ranked.clear();
-        for (size_t j = 0; j < near.size(); j++) ranked.emplace_back(distances[j], near[j].list);
+        for (size_t j = 0; j < near.size(); j++) ranked.emplace_back(distances[j], near[j]);
         std::nth_element(ranked.begin(), ranked.begin() + (job.wanted - 1), ranked.end());
         int32_t* around = job.lists + i * job.wanted;
         for (int64_t j = 0; j < job.wanted; j++) around[j] = ranked[j].second;
