@@ -80,7 +80,8 @@ def test_no_sum_leaves_its_bits(d, n, spread, seed):
     sums = asked @ lists.T
     assert np.abs(sums).max() <= rounding.LARGEST_SUM
     # What queries are too large by, sums start from, whatever wraps.
-    shifted = (asked + rounding.QUERY_ZERO) @ lists.T + found.starts.astype(np.int64).sum(axis=2).reshape(-1)[:n]
+    starts = found.starts.astype(np.int64).sum(axis=2).reshape(-1)[:n]
+    shifted = (asked + rounding.QUERY_ZERO) @ lists.T + starts
     np.testing.assert_array_equal(shifted.astype(np.int16), sums)
 
 

@@ -272,6 +272,23 @@ void bind_assignment(nb::module_& m) {
         },
         "lists"_a, nb::kw_only(), "rows"_a.noconvert(), "out_lists"_a.noconvert(),
         "The nearest lists of every row, ascending.");
+    m.def(
+        "add_to_lists",
+        [](Points rows, Array<const int32_t, 1> lists, Array<float, 2> out_sums) {
+            const size_t n = rows.shape(0), d = rows.shape(1), n_lists = out_sums.shape(0);
+            require(has_shape(lists, n), "lists have the wrong shape");
+            require(out_sums.shape(1) == d, "rows and sums have different dimensions");
+            for (size_t i = 0; i < n; i++)
+                require(lists.data()[i] < static_cast<int64_t>(n_lists), "lists name a list that is not there");
+            nb::gil_scoped_release unlocked;
+            add_to_lists({.n = static_cast<int64_t>(n),
+                          .dimensions = static_cast<int64_t>(d),
+                          .rows = rows.data(),
+                          .lists = lists.data(),
+                          .sums = out_sums.data()});
+        },
+        nb::kw_only(), "rows"_a.noconvert(), "lists"_a.noconvert(), "out_sums"_a.noconvert(),
+        "Adds rows to the sums of their lists; those of a negative list are left out.");
 }
 
 }  // namespace

@@ -8,9 +8,9 @@
 namespace pcpq {
 namespace {
 
-// Of n lists (a multiple of 8), those whose score may be as high as `least`, which NaN may: how many, and their indices.
-// The score of a list is (sum * unit) * its unit - its penalty; sum * unit is off by at most `slack`. Between which
-// numbers the scores of these lists are is written where the lists are.
+// Of n lists (a multiple of 8), those whose score may be as high as `least`, which NaN may: how many, and their
+// indices. The score of a list is (sum * unit) * its unit - its penalty; sum * unit is off by at most `slack`. Between
+// which numbers the scores of these lists are is written where the lists are.
 inline int64_t keep_near(const int32_t* sums, int64_t n, float unit, float slack, const float* units,
                          const float* penalties, float least, int32_t* indices, float* lowest, float* highest) {
     constexpr int32_t first[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7};

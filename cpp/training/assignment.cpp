@@ -245,8 +245,8 @@ void measure_distances(const RoundedLists& lists, const float* row, const std::v
     const auto distance = kernels().squared_distance;
     distances.resize(near.size());
     for (size_t i = 0; i < near.size(); i++)
-        distances[i] = distance(row, lists.centroids + near[i] * lists.dimensions, lists.dimensions) +
-                       lists.crowding[near[i]];
+        distances[i] =
+            distance(row, lists.centroids + near[i] * lists.dimensions, lists.dimensions) + lists.crowding[near[i]];
 }
 
 }  // namespace
@@ -307,6 +307,16 @@ void lists_around(const RoundedLists& lists, const ListsAroundJob& job) {
         for (int64_t j = 0; j < job.wanted; j++) around[j] = ranked[j].second;
         std::sort(around, around + job.wanted);
     });
+}
+
+void add_to_lists(const ListSumsJob& job) {
+    const int64_t d = job.dimensions;
+    for (int64_t i = 0; i < job.n; i++) {
+        if (job.lists[i] < 0) continue;
+        const float* row = job.rows + i * d;
+        float* sum = job.sums + job.lists[i] * d;
+        for (int64_t t = 0; t < d; t++) sum[t] += row[t];
+    }
 }
 
 }  // namespace pcpq

@@ -9,16 +9,16 @@ namespace pcpq {
 // Centroids around a point, as 8-bit integers with a unit for each: eight lists and four coordinates side by side.
 struct RoundedLists {
     int64_t count, dimensions;
-    const float* centroids;   // (L, d)
-    const float* centre;      // (d,)  subtracted from rows and centroids before they are rounded
-    const int8_t* coarse;     // (ceil(L / 8), ceil(d / 4), 8, 4)  at most 64 in size
-    const uint16_t* starts;   // (ceil(L / 8), 8, 2)  what sums start from: bytes of rows are 128 too large
-    const float* units;       // (L to 8,)
-    const float* penalties;   // (L to 8,)  half of: the squared distance from the centre, and the crowding; at the end,
-                              // infinite
-    const float* crowding;    // (L,)  added to squared distances
-    float longest;            // centroid, as integers
-    float longest_row;        // as integers, so that no sum leaves 16 bits
+    const float* centroids;  // (L, d)
+    const float* centre;     // (d,)  subtracted from rows and centroids before they are rounded
+    const int8_t* coarse;    // (ceil(L / 8), ceil(d / 4), 8, 4)  at most 64 in size
+    const uint16_t* starts;  // (ceil(L / 8), 8, 2)  what sums start from: bytes of rows are 128 too large
+    const float* units;      // (L to 8,)
+    const float* penalties;  // (L to 8,)  half of: the squared distance from the centre, and the crowding; at the end,
+                             // infinite
+    const float* crowding;   // (L,)  added to squared distances
+    float longest;           // centroid, as integers
+    float longest_row;       // as integers, so that no sum leaves 16 bits
 };
 
 struct NearestListsJob {
@@ -55,5 +55,15 @@ struct ListsAroundJob {
 
 // The `wanted` nearest lists of every row, at most as many as there are, ascending.
 void lists_around(const RoundedLists& lists, const ListsAroundJob& job);
+
+struct ListSumsJob {
+    int64_t n, dimensions;
+    const float* rows;     // (n, d)
+    const int32_t* lists;  // (n,)  negative: none
+    float* sums;           // (., d)  in, out
+};
+
+// Adds rows to the sums of their lists, one after the other.
+void add_to_lists(const ListSumsJob& job);
 
 }  // namespace pcpq
