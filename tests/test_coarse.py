@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from reference import exact, recall
 
 import pcpq
-from pcpq.ivf import coarse_ranking as coarse
+from pcpq.ivf import rounding
 from pcpq.ivf.coarse_ranking import Coarse
 from pcpq.ivf.partition import Partition
 
@@ -75,12 +75,13 @@ def test_no_sum_leaves_its_bits(d, n, spread, seed):
     largest = found.centroids[np.abs(found.centroids).max(axis=1) > 0]
     queries = np.concatenate([largest, -largest, generator.normal(size=(2, d))]).astype(np.float32)
     asked, lists, _ = integers_of(found, queries)
-    assert np.abs(lists).max() <= coarse.LARGEST_CENTROID_VALUE
+    assert np.abs(lists).max() <= rounding.LARGEST_CENTROID_VALUE
     assert np.abs(asked).max() <= 127
     sums = asked @ lists.T
-    assert np.abs(sums).max() <= coarse.LARGEST_SUM
+    assert np.abs(sums).max() <= rounding.LARGEST_SUM
     # What queries are too large by, sums start from, whatever wraps.
-    shifted = (asked + coarse.QUERY_ZERO) @ lists.T + found.starts.astype(np.int64).sum(axis=2).reshape(-1)[:n]
+    starts = found.starts.astype(np.int64).sum(axis=2).reshape(-1)[:n]
+    shifted = (asked + rounding.QUERY_ZERO) @ lists.T + starts
     np.testing.assert_array_equal(shifted.astype(np.int16), sums)
 
 

@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "bindings/arrays.h"
 #include "kernels/kernels.h"
+#include "training/assignment.h"
 #include "training/encoding.h"
 #include "training/training.h"
 
@@ -154,31 +156,145 @@ void bind_clusters(nb::module_& m) {
         "The best alpha of every point with its codeword, and the curvature of its loss there.");
 }
 
+// Rounded centroids as they come from Python.
+struct RoundedListArrays {
+    Points centroids;
+    Array<const float, 1> centre;
+    Array<const int8_t, 4> coarse;
+    Array<const uint16_t, 3> starts;
+    Array<const float, 1> units, penalties, crowding;
+    float longest, longest_row;
+
+    RoundedLists checked(const Points& rows) const {
+        const size_t n = centroids.shape(0), d = centroids.shape(1), groups = (n + 7) / 8;
+        require(n > 0 && d > 0, "there are no centroids");
+        require(has_shape(rows, rows.shape(0), d), "rows and centroids have different dimensions");
+        require(has_shape(coarse, groups, (d + 3) / 4, 8, 4) && has_shape(starts, groups, 8, 2),
+                "integers of the centroids have the wrong shape");
+        require(has_shape(units, 8 * groups) && has_shape(penalties, 8 * groups),
+                "units and penalties must be padded to a multiple of 8");
+        require(has_shape(centre, d) && has_shape(crowding, n), "centre or crowding have the wrong shape");
+        return {.count = static_cast<int64_t>(n),
+                .dimensions = static_cast<int64_t>(d),
+                .centroids = centroids.data(),
+                .centre = centre.data(),
+                .coarse = coarse.data(),
+                .starts = starts.data(),
+                .units = units.data(),
+                .penalties = penalties.data(),
+                .crowding = crowding.data(),
+                .longest = longest,
+                .longest_row = longest_row};
+    }
+};
+
+void check_near(const Array<const int32_t, 2>& near, const Array<const int64_t, 1>& stops, size_t n, size_t n_lists) {
+    require(near.shape(1) > 0 && near.shape(0) == stops.shape(0), "near and stops do not match");
+    for (size_t i = 0; i < near.size(); i++)
+        require(static_cast<uint32_t>(near.data()[i]) < n_lists, "near names a list that is not there");
+    int64_t last = 0;
+    for (size_t i = 0; i < stops.shape(0); i++) {
+        require(stops.data()[i] >= last, "stops do not ascend");
+        last = stops.data()[i];
+    }
+    require(static_cast<size_t>(last) == n, "the last stop is not the number of rows");
+}
+
+void bind_assignment(nb::module_& m) {
+    nb::class_<RoundedListArrays>(m, "RoundedLists", "Centroids as 8-bit integers, by which rows find the nearest.")
+        .def(
+            "__init__",
+            [](RoundedListArrays* self, Points centroids, Array<const float, 1> centre, Array<const int8_t, 4> coarse,
+               Array<const uint16_t, 3> starts, Array<const float, 1> units, Array<const float, 1> penalties,
+               Array<const float, 1> crowding, float longest, float longest_row) {
+                new (self) RoundedListArrays{.centroids = std::move(centroids),
+                                             .centre = std::move(centre),
+                                             .coarse = std::move(coarse),
+                                             .starts = std::move(starts),
+                                             .units = std::move(units),
+                                             .penalties = std::move(penalties),
+                                             .crowding = std::move(crowding),
+                                             .longest = longest,
+                                             .longest_row = longest_row};
+            },
+            nb::kw_only(), "centroids"_a, "centre"_a, "coarse"_a, "starts"_a, "units"_a, "penalties"_a, "crowding"_a,
+            "longest"_a, "longest_row"_a);
+    m.def(
+        "nearest_lists",
+        [](const RoundedListArrays& lists, Points rows, Maybe<const int32_t, 2> near, Maybe<const int64_t, 1> stops,
+           Array<int32_t, 1> out_lists, Array<float, 1> out_distances) {
+            const size_t n = rows.shape(0);
+            const RoundedLists rounded = lists.checked(rows);
+            require(has_shape(out_lists, n) && has_shape(out_distances, n), "outputs have the wrong shape");
+            require(near.has_value() == stops.has_value(), "near and stops are given together");
+            if (near) check_near(*near, *stops, n, lists.centroids.shape(0));
+            nb::gil_scoped_release unlocked;
+            nearest_lists(rounded, {.n = static_cast<int64_t>(n),
+                                    .rows = rows.data(),
+                                    .near = data_or_null(near),
+                                    .stops = data_or_null(stops),
+                                    .n_groups = near ? static_cast<int64_t>(near->shape(0)) : 0,
+                                    .n_near = near ? static_cast<int64_t>(near->shape(1)) : 0,
+                                    .lists = out_lists.data(),
+                                    .distances = out_distances.data()});
+        },
+        "lists"_a, nb::kw_only(), "rows"_a.noconvert(), "near"_a.noconvert().none() = nb::none(),
+        "stops"_a.noconvert().none() = nb::none(), "out_lists"_a.noconvert(), "out_distances"_a.noconvert(),
+        "The nearest list of every row, of all or of those near to a group of rows, and the squared distance.");
+    m.def(
+        "two_lists",
+        [](const RoundedListArrays& lists, Points rows, float weight, Array<int32_t, 1> out_first,
+           Array<int32_t, 1> out_second) {
+            const size_t n = rows.shape(0);
+            const RoundedLists rounded = lists.checked(rows);
+            require(has_shape(out_first, n) && has_shape(out_second, n), "outputs have the wrong shape");
+            nb::gil_scoped_release unlocked;
+            two_lists(rounded, {.n = static_cast<int64_t>(n),
+                                .rows = rows.data(),
+                                .weight = weight,
+                                .first = out_first.data(),
+                                .second = out_second.data()});
+        },
+        "lists"_a, nb::kw_only(), "rows"_a.noconvert(), "weight"_a, "out_first"_a.noconvert(),
+        "out_second"_a.noconvert(), "The nearest list of every row, and a second one: near, but in another direction.");
+    m.def(
+        "lists_around",
+        [](const RoundedListArrays& lists, Points rows, Array<int32_t, 2> out_lists) {
+            const RoundedLists rounded = lists.checked(rows);
+            const size_t wanted = out_lists.shape(1);
+            require(out_lists.shape(0) == rows.shape(0), "outputs have the wrong shape");
+            require(wanted > 0 && wanted <= lists.centroids.shape(0), "there are not so many lists");
+            nb::gil_scoped_release unlocked;
+            lists_around(rounded, {.n = static_cast<int64_t>(rows.shape(0)),
+                                   .wanted = static_cast<int64_t>(wanted),
+                                   .rows = rows.data(),
+                                   .lists = out_lists.data()});
+        },
+        "lists"_a, nb::kw_only(), "rows"_a.noconvert(), "out_lists"_a.noconvert(),
+        "The nearest lists of every row, ascending.");
+    m.def(
+        "add_to_lists",
+        [](Points rows, Array<const int32_t, 1> lists, Array<float, 2> out_sums) {
+            const size_t n = rows.shape(0), d = rows.shape(1), n_lists = out_sums.shape(0);
+            require(has_shape(lists, n), "lists have the wrong shape");
+            require(out_sums.shape(1) == d, "rows and sums have different dimensions");
+            for (size_t i = 0; i < n; i++)
+                require(lists.data()[i] < static_cast<int64_t>(n_lists), "lists name a list that is not there");
+            nb::gil_scoped_release unlocked;
+            add_to_lists({.n = static_cast<int64_t>(n),
+                          .dimensions = static_cast<int64_t>(d),
+                          .rows = rows.data(),
+                          .lists = lists.data(),
+                          .sums = out_sums.data()});
+        },
+        nb::kw_only(), "rows"_a.noconvert(), "lists"_a.noconvert(), "out_sums"_a.noconvert(),
+        "Adds rows to the sums of their lists; those of a negative list are left out.");
+}
+
 }  // namespace
 
 void bind_training(nb::module_& m) {
-    m.def(
-        "two_lists",
-        [](Points rows, Points centroids, Points scores, float weight, Array<int32_t, 1> out_first,
-           Array<int32_t, 1> out_second) {
-            const size_t n = rows.shape(0), d = rows.shape(1), lists = centroids.shape(0);
-            require(lists > 0 && has_shape(centroids, lists, d), "centroids have the wrong shape");
-            require(has_shape(scores, n, lists), "scores have the wrong shape");
-            require(has_shape(out_first, n) && has_shape(out_second, n), "outputs have the wrong shape");
-            nb::gil_scoped_release unlocked;
-            two_lists({.n = static_cast<int64_t>(n),
-                       .dimensions = static_cast<int64_t>(d),
-                       .n_lists = static_cast<int64_t>(lists),
-                       .rows = rows.data(),
-                       .centroids = centroids.data(),
-                       .scores = scores.data(),
-                       .weight = weight,
-                       .first = out_first.data(),
-                       .second = out_second.data()});
-        },
-        nb::kw_only(), "rows"_a.noconvert(), "centroids"_a.noconvert(), "scores"_a.noconvert(), "weight"_a,
-        "out_first"_a.noconvert(), "out_second"_a.noconvert(),
-        "The nearest list of every row by scores, and a second one: near, but in another direction.");
+    bind_assignment(m);
     m.def("encode", &encode_points, nb::kw_only(), "points"_a.noconvert(), "codewords"_a.noconvert(),
           "scales"_a.noconvert().none(), "directions"_a.noconvert().none(), "ratios"_a.noconvert().none(), "loss"_a,
           "scale"_a, "by_distance"_a, "sweeps"_a, "out_codes"_a.noconvert(), "out_scales"_a.noconvert().none(),

@@ -136,6 +136,11 @@ struct Kernels {
     // Points lie in groups of eight, (n / 8, D, 8), n a multiple of 8.
     void (*lower_distances)(const float* points, int64_t n, int64_t size, const float* seed, bool signed_too,
                             float* distances);
+    // Of n lists (a multiple of 8), those whose score, (sum * unit) * its unit - its penalty, may be as high as `least`
+    // if sum * unit is off by at most `slack`: how many, their indices, and between which numbers each score is.
+    int64_t (*keep_near)(const int32_t* sums, int64_t n, float unit, float slack, const float* units,
+                         const float* penalties, float least, int32_t* indices, float* lowest, float* highest);
+    float (*squared_distance)(const float* a, const float* b, int64_t d);
     SearchKernels search;
 };
 

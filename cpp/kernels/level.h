@@ -4,6 +4,7 @@
 #include "kernels/encode.h"
 #include "kernels/kernels.h"
 #include "kernels/lookup_tables.h"
+#include "kernels/near_lists.h"
 #include "kernels/rank_lists.h"
 #include "kernels/rerank.h"
 #include "kernels/scan.h"
@@ -18,6 +19,8 @@ constexpr Kernels kernels_named(const char* name) {
     return {.name = name,
             .encode = encode,
             .lower_distances = lower_distances,
+            .keep_near = keep_near,
+            .squared_distance = squared_distance,
             .search = {.query_to_shorts = query_to_shorts,
                        .rotate_query = rotate_query,
                        .query_to_bytes = query_to_bytes,

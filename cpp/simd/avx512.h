@@ -78,13 +78,14 @@ inline WideBytes load_half(const uint8_t* p) {
 }
 // Four bytes, repeated eight times, and the next four.
 inline WideBytes repeat_two_fours(const uint8_t* p) {
-    int32_t fours[2];
-    __builtin_memcpy(fours, p, sizeof fours);
-    return {_mm512_mask_set1_epi32(_mm512_set1_epi32(fours[0]), 0xff00, fours[1])};
+    const __m512i places = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+    const __m512i fours = _mm512_castsi128_si512(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+    return {_mm512_maskz_permutexvar_epi32(__mmask16(~0), places, fours)};
 }
 // sum[i] + a[4i] b[4i] + ... + a[4i+3] b[4i+3], a unsigned, b signed.
 inline WideInts add_products_of_fours(WideInts sum, WideBytes a, WideBytes b) {
-    return {_mm512_dpbusd_epi32(sum.v, a.v, b.v)};
+    asm("vpdpbusd %2, %1, %0" : "+v"(sum.v) : "v"(a.v), "vm"(b.v));  // GCC 12 copies the sum before and after
+    return sum;
 }
 // The sums of ints i and i + 8 with shorts 2i and 2i + 1 of others, as signed numbers of 16 bits: more are cut off.
 inline void store_short_sums(int32_t* p, WideInts a, Shorts b) {

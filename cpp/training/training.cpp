@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <span>
 #include <vector>
 
 #include "kernels/kernels.h"
@@ -91,34 +90,6 @@ int64_t draw(const std::vector<float>& distances, int64_t n, double uniform) {
     }
     return last;  // rounding left a rest
 }
-
-// The lists of highest scores, best first, ties to the lower number.
-class NearestLists {
-public:
-    void find(const float* scores, int64_t n) {
-        count_ = 0;
-        for (int64_t start = 0; start < n; start += kTogether) {
-            const float least = count_ < kMost ? -std::numeric_limits<float>::infinity() : scores[best_[kMost - 1]];
-            const int64_t some = std::min(kTogether, n - start);
-            const int64_t likely = kernels().search.keep_reaching(scores + start, some, least, likely_);
-            for (int64_t i = 0; i < likely; i++) add(scores, static_cast<int32_t>(start + likely_[i]));
-        }
-    }
-    std::span<const int32_t> lists() const { return {best_, static_cast<size_t>(count_)}; }
-
-private:
-    // Of 5,656 lists of text embeddings the best second one is among the 16 nearest for 95 % of rows.
-    static constexpr int64_t kMost = 25, kTogether = 256;
-    int32_t best_[kMost], likely_[kTogether + 8];
-    int64_t count_ = 0;
-
-    void add(const float* scores, int32_t list) {
-        if (count_ == kMost && !(scores[list] > scores[best_[kMost - 1]])) return;
-        int64_t at = count_ < kMost ? count_++ : kMost - 1;
-        for (; at > 0 && scores[list] > scores[best_[at - 1]]; at--) best_[at] = best_[at - 1];
-        best_[at] = list;
-    }
-};
 
 }  // namespace
 
@@ -269,34 +240,6 @@ void add_level(const Prefix& prefix, const std::vector<double>& before, int64_t 
 }
 
 }  // namespace
-
-void two_lists(const TwoListsJob& job) {
-    const int64_t d = job.dimensions;
-    const auto product = kernels().search.inner_product;
-    std::vector<float> residual(d);
-    NearestLists nearest;
-    for (int64_t i = 0; i < job.n; i++) {
-        const float* row = job.rows + i * d;
-        const float* scores = job.scores + i * job.n_lists;
-        nearest.find(scores, job.n_lists);
-        const int32_t first = nearest.lists()[0];
-        const float* centroid = job.centroids + first * d;
-        for (int64_t t = 0; t < d; t++) residual[t] = row[t] - centroid[t];
-        const float square = product(residual.data(), residual.data(), d), along = product(residual.data(), row, d);
-        const float weight = square > 0.0f ? job.weight / square : 0.0f;
-        float least = std::numeric_limits<float>::infinity();
-        int32_t second = first;
-        for (const int32_t list : nearest.lists().subspan(1)) {
-            const float parallel = along - product(residual.data(), job.centroids + list * d, d);
-            const float loss = weight * parallel * parallel - 2.0f * scores[list];
-            if (loss >= least) continue;
-            least = loss;
-            second = list;
-        }
-        job.first[i] = first;
-        job.second[i] = second;
-    }
-}
 
 void quantize_scalars(const double* values, const double* weights, int64_t n, int64_t n_levels, double* levels) {
     double total = 0.0, mean = 0.0;

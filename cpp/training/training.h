@@ -53,20 +53,6 @@ struct RatioJob {
 // under the threshold.
 void section_ratios(const RatioJob& job);
 
-struct TwoListsJob {
-    int64_t n, dimensions, n_lists;
-    const float* rows;        // (n, d)
-    const float* centroids;   // (L, d)
-    const float* scores;      // (n, L)  <x, c> - |c|^2 / 2: the larger, the nearer
-    float weight;             // of the error along a row's residual in its first list
-    int32_t *first, *second;  // (n,)  out
-};
-
-// The nearest list of every row, and a second one (SOAR, Sun et al. 2023): with r the residual in the first list, and
-// r' in another, the one of least |r'|^2 + weight <r', r>^2 / |r|^2, of those nearest to the row. A query that ranks
-// the first list too low, because r points towards it, then ranks the second about right.
-void two_lists(const TwoListsJob& job);
-
 // Exact weighted 1-D k-means of ascending values: n_levels ascending levels.
 void quantize_scalars(const double* values, const double* weights, int64_t n, int64_t n_levels, double* levels);
 

@@ -19,9 +19,27 @@ def set_simd_level(name: str) -> None:
 def release_memory() -> None:
     """Give freed memory back to the system, where the allocator can do so."""
 
-def two_lists(*, rows: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], centroids: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], scores: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], weight: float, out_first: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], out_second: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None:
+class RoundedLists:
+    """Centroids as 8-bit integers, by which rows find the nearest."""
+
+    def __init__(self, *, centroids: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], centre: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], coarse: Annotated[NDArray[numpy.int8], dict(shape=(None, None, None, None), order='C', device='cpu', writable=False)], starts: Annotated[NDArray[numpy.uint16], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], units: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], penalties: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], crowding: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], longest: float, longest_row: float) -> None: ...
+
+def nearest_lists(lists: RoundedLists, *, rows: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], near: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None = None, stops: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, out_lists: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], out_distances: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')]) -> None:
     """
-    The nearest list of every row by scores, and a second one: near, but in another direction.
+    The nearest list of every row, of all or of those near to a group of rows, and the squared distance.
+    """
+
+def two_lists(lists: RoundedLists, *, rows: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], weight: float, out_first: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')], out_second: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu')]) -> None:
+    """
+    The nearest list of every row, and a second one: near, but in another direction.
+    """
+
+def lists_around(lists: RoundedLists, *, rows: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], out_lists: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
+    """The nearest lists of every row, ascending."""
+
+def add_to_lists(*, rows: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], lists: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], out_sums: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
+    """
+    Adds rows to the sums of their lists; those of a negative list are left out.
     """
 
 def encode(*, points: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], codewords: Annotated[NDArray[numpy.float32], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], scales: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, directions: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, ratios: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, loss: str, scale: str, by_distance: bool, sweeps: int, out_codes: Annotated[NDArray[numpy.uint16], dict(shape=(None, None), order='C', device='cpu')], out_scales: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu')] | None, out_alphas: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')] | None) -> None:

@@ -8,18 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pcpq.io.arrays import Float32Array, empty_lines
+from pcpq.io.arrays import Float32Array
 from pcpq.ivf.partition import Partition
+from pcpq.ivf.rounding import LARGEST_CENTROID_VALUE, LARGEST_QUERY, longest_centroid, side_by_side
 from pcpq.util.threads import one_blas_thread
 
-# Sums of products are 16 bits wide. Partial sums may wrap; only the final sum must fit, and by Cauchy-Schwarz
-# it fits if the lengths do. One instruction adds two products, which must fit too: 255 of a query, 64 of a
-# centroid.
-LARGEST_SUM = 32_767
-LARGEST_CENTROID_VALUE = 64
-LARGEST_QUERY = 127
-# Added to the integers of a query, so that they are not negative.
-QUERY_ZERO = 128
 # Standard deviation of the rounding error, in units of the last digit.
 ROUNDING = 12**-0.5
 # Rounded centroids are always accurate enough to rank lists. Scores start from them only while the rounding
@@ -47,25 +40,15 @@ class Coarse:
         """Round the centroids of a partition."""
         # Relative to the mean: the part that all centroids share then costs no precision.
         centroids = partition.centered
-        n, d = centroids.shape
         longest, largest = float(np.linalg.norm(centroids, axis=1).max()), float(np.abs(centroids).max())
-        # Queries get half of the bits; more if there are so many coordinates that rounding adds much length.
-        length = min(LARGEST_SUM**0.5, LARGEST_SUM / d**0.5)
+        length = longest_centroid(centroids.shape[1])
         unit = max(longest / length, largest / LARGEST_CENTROID_VALUE) or 1.0
-        padded = np.zeros(((n + 7) // 8 * 8, (d + 3) // 4 * 4), np.int8)
-        padded[:n, :d] = np.rint(centroids / np.float32(unit))
-        groups = padded.reshape(-1, 8, padded.shape[1] // 4, 4)
-        transposed = groups.transpose(0, 2, 1, 3)
-        integers = empty_lines(transposed.shape, np.int8)
-        integers[:] = transposed
-        sums = groups.reshape(*groups.shape[:3], 2, 2).sum(axis=(2, 4), dtype=np.int64)
-        rounded = np.sqrt((padded.astype(np.int64) ** 2).sum(axis=1).max())
-        longest_query = max(LARGEST_SUM / max(rounded, 1.0) - 0.5 * d**0.5, 0.5)
+        integers, starts, longest_query = side_by_side(centroids, np.float32(unit))
         return cls(
             integers=integers,
-            starts=(-QUERY_ZERO * sums).astype(np.uint16),
+            starts=starts,
             unit=unit,
-            longest_query=float(longest_query),
+            longest_query=longest_query,
             longest=longest,
             centroids=centroids,
             mean=partition.mean_centroid,

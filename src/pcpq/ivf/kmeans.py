@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from pcpq import _core
 from pcpq.io.arrays import Float32Array
+from pcpq.ivf.rounding import RoundedLists
 from pcpq.util.batches import batches, slices
 from pcpq.util.threads import available_threads, map_threads
 
@@ -28,6 +29,9 @@ ROWS_TO_HALVE = 8
 CROWDING = 0.1
 # Lists per task of a thread.
 LISTS_AT_ONCE = 4
+# A row is compared with so many rounded lists in about the time in which one of its coordinates is read and
+# converted.
+LISTS_PER_DIMENSION = 8
 
 
 class Vectors(Protocol):
@@ -69,85 +73,107 @@ def spreads_of(
 
 
 def nearest_centroids(
-    rows: Vectors, centroids: Float32Array, threads: int | None, crowding: Float32Array | float = 0.0
+    rows: Vectors, centroids: Float32Array, threads: int | None, crowding: Float32Array | None = None
 ) -> tuple[NDArray[np.int32], Float32Array]:
     """Return the nearest centroid of every row, and the squared distance from it.
 
     `crowding` is added to the squared distances from each centroid.
     """
-    half_squares = 0.5 * (np.einsum("ij,ij->i", centroids, centroids) + crowding)
+    lists = RoundedLists.of(centroids)
+    return nearest_lists(rows, lists if crowding is None else lists.crowded(crowding), threads)
+
+
+def nearest_lists(
+    rows: Vectors, lists: RoundedLists, threads: int | None
+) -> tuple[NDArray[np.int32], Float32Array]:
+    """Return the nearest of rounded lists for every row, and the squared distance."""
+    native = lists.native
     assigned, distances = np.empty(len(rows), np.int32), np.empty(len(rows), np.float32)
 
     def assign(part: slice) -> None:
-        assigned[part], distances[part] = nearest_of(rows[part], centroids, half_squares)
+        _core.nearest_lists(
+            native,
+            rows=np.ascontiguousarray(rows[part]),
+            out_lists=assigned[part],
+            out_distances=distances[part],
+        )
 
-    count = available_threads(threads)
-    map_threads(assign, batches(len(rows), max(centroids.shape), count), count)
+    map_threads(assign, assignment_batches(len(rows), lists, threads), threads)
     return assigned, distances
 
 
-def nearest_of(
-    rows: Float32Array, centroids: Float32Array, half_squares: Float32Array
-) -> tuple[NDArray[np.intp], Float32Array]:
-    """Return the nearest of a few centroids for some rows, and the squared distance from it."""
-    scores = rows @ centroids.T
-    scores -= half_squares
-    best = scores.argmax(axis=1)
-    return best, np.einsum("ij,ij->i", rows, rows) - 2.0 * scores[np.arange(len(best)), best]
-
-
-def two_centroids(
-    rows: Float32Array, centroids: Float32Array, weight: float, threads: int | None
+def two_lists(
+    rows: Float32Array, lists: RoundedLists, weight: float, threads: int | None
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the nearest centroid of every row, and a second one: near, but in another direction (SOAR).
+    """Return the nearest list of every row, and a second one: near, but in another direction (SOAR).
 
     `weight` is that of the error along the residual from the first.
     """
-    half_squares = 0.5 * np.einsum("ij,ij->i", centroids, centroids)
+    native = lists.native
     first, second = np.empty((2, len(rows)), np.int32)
 
     def assign(part: slice) -> None:
-        scores = rows[part] @ centroids.T
-        scores -= half_squares
         _core.two_lists(
+            native,
             rows=np.ascontiguousarray(rows[part]),
-            centroids=centroids,
-            scores=scores,
             weight=weight,
             out_first=first[part],
             out_second=second[part],
         )
 
-    count = available_threads(threads)
-    map_threads(assign, batches(len(rows), max(centroids.shape), count), count)
+    map_threads(assign, assignment_batches(len(rows), lists, threads), threads)
     return first, second
 
 
-def nearby_centroids(
+def assignment_batches(n: int, lists: RoundedLists, threads: int | None) -> list[slice]:
+    """Return slices that cover range(n), each short enough that Ctrl-C does not wait for the native call."""
+    n_lists, d = lists.centroids.shape
+    return batches(n, max(d, n_lists // LISTS_PER_DIMENSION), available_threads(threads))
+
+
+def near_round(
     rows: Vectors,
     centroids: Float32Array,
     assigned: NDArray[np.int32],
     threads: int | None,
     crowding: Float32Array,
-) -> tuple[NDArray[np.int32], Float32Array]:
-    """Return the nearest centroid of every row among those near to its present one, and the squared distance.
+) -> tuple[NDArray[np.int32], Float32Array, Float32Array]:
+    """Return the nearest centroid of every row among those near to its present one; squared distances; means.
 
-    In late rounds of k-means few rows move to a list that is not near.
+    In late rounds of k-means few rows move to a list that is not near, and few move at all: all rows are read
+    once, and those that move once more.
     """
     order, starts = rows_by_list(assigned, len(centroids))
-    half_squares = 0.5 * np.einsum("ij,ij->i", centroids, centroids)
-    around = np.argpartition(half_squares - centroids @ centroids.T, NEAR_LISTS, axis=1)[:, :NEAR_LISTS]
-    half_squares += 0.5 * crowding
-    found, distances = np.empty_like(assigned), np.empty(len(rows), np.float32)
+    around = np.empty((len(centroids), NEAR_LISTS), np.int32)
+    plain = RoundedLists.of(centroids)
+    lists, crowded = plain.native, plain.crowded(crowding).native
 
-    def assign(lists: slice) -> None:
-        for number in range(lists.start, lists.stop):
-            own, near = order[starts[number] : starts[number + 1]], around[number]
-            best, distances[own] = nearest_of(rows[own], centroids[near], half_squares[near])
-            found[own] = near[best]
+    def look_around(part: slice) -> None:
+        _core.lists_around(lists, rows=plain.centroids[part], out_lists=around[part])
+
+    map_threads(look_around, assignment_batches(len(centroids), plain, threads), threads)
+    found, distances = np.empty_like(assigned), np.empty(len(rows), np.float32)
+    sums = np.zeros_like(centroids)
+
+    def assign(some: slice) -> None:
+        own = order[starts[some.start] : starts[some.stop]]
+        some_rows = np.ascontiguousarray(rows[own])
+        nearest, squares = np.empty(len(own), np.int32), np.empty(len(own), np.float32)
+        _core.nearest_lists(
+            crowded,
+            rows=some_rows,
+            near=around[some],
+            stops=starts[some.start + 1 : some.stop + 1] - starts[some.start],
+            out_lists=nearest,
+            out_distances=squares,
+        )
+        staying = np.where(nearest == assigned[own], nearest - np.int32(some.start), np.int32(-1))
+        _core.add_to_lists(rows=some_rows, lists=staying, out_sums=sums[some])
+        found[own], distances[own] = nearest, squares
 
     map_threads(assign, slices(len(centroids), LISTS_AT_ONCE), threads)
-    return found, distances
+    add_rows(sums, rows, np.flatnonzero(found != assigned), found, threads)
+    return found, distances, means_of(sums, rows, found, distances)
 
 
 def mean_centroids(
@@ -158,21 +184,45 @@ def mean_centroids(
     threads: int | None,
 ) -> Float32Array:
     """Return the means of the lists; the centroid of an empty list becomes a row that is far from its own."""
-    order, starts = rows_by_list(assigned, len(centroids))
-    centroids, counts = centroids.copy(), np.diff(starts)
+    sums = np.zeros_like(centroids)
+    add_rows(sums, rows, np.arange(len(rows)), assigned, threads)
+    return means_of(sums, rows, assigned, distances)
 
-    def average(some: slice) -> None:
-        filled = some.start + np.flatnonzero(counts[some])
-        if len(filled):
-            first = starts[some.start]
-            sums = np.add.reduceat(rows[order[first : starts[some.stop]]], starts[filled] - first, axis=0)
-            centroids[filled] = sums / counts[filled, None]
 
-    map_threads(average, slices(len(centroids), LISTS_AT_ONCE), threads)
+def add_rows(
+    sums: Float32Array,
+    rows: Vectors,
+    numbers: NDArray[np.intp],
+    assigned: NDArray[np.int32],
+    threads: int | None,
+) -> None:
+    """Add the rows of these numbers to the sums of their lists."""
+    lists = assigned[numbers]
+    order, starts = rows_by_list(lists, len(sums))
+
+    def add(some: slice) -> None:
+        own = order[starts[some.start] : starts[some.stop]]
+        if len(own):
+            some_rows = np.ascontiguousarray(rows[numbers[own]])
+            _core.add_to_lists(rows=some_rows, lists=lists[own] - np.int32(some.start), out_sums=sums[some])
+
+    step = max(1, LISTS_AT_ONCE * len(assigned) // max(1, len(numbers)))
+    map_threads(add, slices(len(sums), step), threads)
+
+
+def means_of(
+    sums: Float32Array,
+    rows: Vectors,
+    assigned: NDArray[np.int32],
+    distances: Float32Array,
+) -> Float32Array:
+    """Return the means of lists from their sums; for an empty list, a row that is far from its own."""
+    counts = np.bincount(assigned, minlength=len(sums))
+    means: Float32Array = sums / np.maximum(counts, 1).astype(np.float32)[:, None]
     empty = np.flatnonzero(counts == 0)
     if len(empty):
-        centroids[empty] = rows[np.argsort(-distances, kind="stable")[: len(empty)]]
-    return centroids
+        means[empty] = rows[np.argsort(-distances, kind="stable")[: len(empty)]]
+    return means
 
 
 def rows_by_list(lists: NDArray[np.int32], n_lists: int) -> tuple[NDArray[np.intp], NDArray[np.int64]]:

@@ -18,11 +18,13 @@ from pcpq.ivf.kmeans import (
     EveryOther,
     Vectors,
     mean_centroids,
-    nearby_centroids,
+    near_round,
     nearest_centroids,
+    nearest_lists,
     spreads_of,
-    two_centroids,
+    two_lists,
 )
+from pcpq.ivf.rounding import RoundedLists
 from pcpq.util.lazy import lazy
 
 # Standard deviations above the centroid's score at which the best row of a list is assumed to score.
@@ -61,15 +63,20 @@ class Partition:
         """The (L, d) centroids minus their mean."""
         return self.centroids - self.mean_centroid
 
+    @lazy
+    def rounded(self) -> RoundedLists:
+        """The centroids as 8-bit integers, by which rows find the nearest."""
+        return RoundedLists.of(self.centroids)
+
     def assign(self, rows: Float32Array, threads: int | None = None) -> NDArray[np.int32]:
         """Return the (n,) list of every row: the one with the nearest centroid."""
-        return nearest_centroids(rows, self.centroids, threads)[0]
+        return nearest_lists(rows, self.rounded, threads)[0]
 
     def assign_two(
         self, rows: Float32Array, threads: int | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return the (n,) first list of every row, and the second, which is another if there are two lists."""
-        return two_centroids(rows, self.centroids, SECOND_WEIGHT, threads)
+        return two_lists(rows, self.rounded, SECOND_WEIGHT, threads)
 
 
 def fit_partition(
@@ -92,9 +99,9 @@ def fit_partition(
         some = half if number < HALF_ROUNDS else rows
         if number < all_rounds - NEAR_ROUNDS or n_lists <= 4 * NEAR_LISTS:
             assigned, distances = nearest_centroids(some, centroids, threads, crowding)
+            centroids = mean_centroids(some, assigned, distances, centroids, threads)
         else:
-            assigned, distances = nearby_centroids(some, centroids, assigned, threads, crowding)
-        centroids = mean_centroids(some, assigned, distances, centroids, threads)
+            assigned, distances, centroids = near_round(some, centroids, assigned, threads, crowding)
         counts, squared_spreads = spreads_of(assigned, distances - crowding[assigned], n_lists)
         # In units of the list's own spread, since lists of short vectors are close together. The mean with the
         # previous value keeps list sizes from oscillating.
