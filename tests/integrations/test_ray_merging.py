@@ -41,6 +41,18 @@ CONFIGURATIONS = {
         "n_lists": 1000,
         "quantizer": pcpq.PQ(section_size=8, n_centers=32),
     },
+    "two lists": {"metric": "dot", "lists_per_vector": 2},
+    "two lists, scaled codes": {
+        "metric": "cosine",
+        "quantizer": pcpq.QPCPQ(section_size=8, n_scales=8),
+        "lists_per_vector": 2,
+    },
+    "two lists, wide codes": {
+        "metric": "euclidean",
+        "quantizer": pcpq.PQ(section_size=8, n_centers=32),
+        "lists_per_vector": 2,
+    },
+    "lists that share blocks, two per vector": {"metric": "dot", "n_lists": 1000, "lists_per_vector": 2},
 }
 
 

@@ -42,6 +42,32 @@ CONFIGURATIONS = {
         "n_lists": 600,
         "quantizer": pcpq.PQ(section_size=3, n_centers=64),
     },
+    "two lists": {"metric": "dot", "lists_per_vector": 2},
+    "two lists, unit length": {"metric": "cosine", "keep": "int8", "lists_per_vector": 2},
+    "two lists, distances": {"metric": "euclidean", "keep": "float32", "lists_per_vector": 2},
+    "two lists, scaled codes": {
+        "metric": "dot",
+        "quantizer": pcpq.QPCPQ(section_size=3, n_scales=8),
+        "lists_per_vector": 2,
+    },
+    "two lists, wide codes": {
+        "metric": "dot",
+        "quantizer": pcpq.PQ(section_size=4, n_centers=32),
+        "lists_per_vector": 2,
+    },
+    "two lists, a codebook per list": {
+        "metric": "dot",
+        "codebooks": "per_list",
+        "n_lists": 12,
+        "lists_per_vector": 2,
+    },
+    "two lists that share blocks": {"metric": "dot", "n_lists": 600, "lists_per_vector": 2},
+    "two lists that share wide blocks": {
+        "metric": "euclidean",
+        "n_lists": 600,
+        "quantizer": pcpq.PQ(section_size=3, n_centers=64),
+        "lists_per_vector": 2,
+    },
 }
 
 
@@ -85,17 +111,23 @@ def test_slices_find_what_the_whole_finds(name, stored, clustered_vectors, tmp_p
             np.testing.assert_array_equal(ids, expected[1])
 
 
-def test_equal_vectors_are_cut_as_the_whole_cuts_them():
+@pytest.mark.parametrize("lists_per_vector", [1, 2])
+def test_equal_vectors_are_cut_as_the_whole_cuts_them(lists_per_vector):
     """Codes that tie at the last candidate: the lower row is re-ranked, in whichever slice it is."""
-    rows = np.repeat(np.eye(8, dtype=np.float32), 400, axis=0)
-    index = pcpq.build(rows, metric="dot", n_lists=24)
+    generator = np.random.default_rng(5)
+    rows = generator.integers(-1, 2, size=(200, 6)).astype(np.float32)[generator.integers(200, size=4000)]
+    quantizer = pcpq.PQ(section_size=1)
+    index = pcpq.build(rows, metric="dot", n_lists=60, quantizer=quantizer, lists_per_vector=lists_per_vector)
     snapshot = index._fitted().snapshot
-    queries = np.random.default_rng(5).normal(size=(20, 8)).astype(np.float32)
-    ((scores, ids),) = of_slices(snapshot, 4, queries, 10, 24, 25)
+    queries = generator.integers(-1, 2, size=(60, 6)).astype(np.float32)
     part = snapshot.parts[0]
-    expected = part.segment.search(queries, k=10, probes=24, rerank=25, allowed=part.everything, threads=1)
-    np.testing.assert_array_equal(scores, expected[0])
-    np.testing.assert_array_equal(ids, expected[1])
+    for k, rerank in ((1, 1), (3, 3), (10, 10), (10, 25)):
+        ((scores, ids),) = of_slices(snapshot, 4, queries, k, 20, rerank)
+        expected = part.segment.search(
+            queries, k=k, probes=20, rerank=rerank, allowed=part.everything, threads=1
+        )
+        np.testing.assert_array_equal(scores, expected[0])
+        np.testing.assert_array_equal(ids, expected[1])
 
 
 def test_slices_have_all_rows_once_and_about_equally_many(clustered_vectors):

@@ -95,6 +95,7 @@ def build(
     rotation: str | None = None,
     codebooks: str = "shared",
     keep: str | None = DEFAULT_KEEP,
+    lists_per_vector: int = 1,
     seed: int = 0,
 ) -> Index:
     """Build an index from files or a dataset on all nodes of the connected Ray cluster.
@@ -122,7 +123,7 @@ def build(
     first_id : first id if no ids are given
     threads : number of threads of the calling process, for training and measuring; each task has one
     task_bytes : approximate number of bytes of rows per task
-    quantizer, n_lists, rotation, codebooks, keep, seed : the parameters of pcpq.build
+    quantizer, n_lists, rotation, codebooks, keep, lists_per_vector, seed : the parameters of pcpq.build
 
     Returns
     -------
@@ -148,6 +149,7 @@ def build(
             rotation=rotation,
             codebooks=codebooks,
             keep=keep,
+            lists_per_vector=lists_per_vector,
             seed=seed,
         )
         return learn(stream, config, queries, threads)
@@ -156,7 +158,7 @@ def build(
     if like is not None:
         optional = (queries, bytes_per_vector, quantizer, n_lists, rotation)
         if any(value is not None for value in optional) or (
-            codebooks != "shared" or keep is not DEFAULT_KEEP or seed != 0
+            codebooks != "shared" or keep is not DEFAULT_KEEP or lists_per_vector != 1 or seed != 0
         ):
             raise ValueError(
                 f"like is {os.fspath(like)}, which determines all settings: no others are accepted"
@@ -195,8 +197,6 @@ class Build:
         index, asked = learned(GatheredStream(n, self.source.dimensions, self._gather))
         known_before = state_of(index).snapshot
         trained = known_before.trained
-        if trained.second_lists:
-            raise ValueError("an index with lists_per_vector=2 cannot be built on Ray yet")
         if trained.dimensions != self.source.dimensions:
             raise ValueError(
                 f"vectors have {self.source.dimensions} dimensions, the index has {trained.dimensions}"

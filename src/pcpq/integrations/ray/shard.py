@@ -120,12 +120,11 @@ class Shard:
                 raise GenerationGoneError(
                     f"{error.filename} is gone, and with it generation {key_of(manifest)}"
                 ) from error
-        if snapshot.trained.second_lists:
-            raise ValueError(f"{self.store.directory}: an index with lists_per_vector=2 cannot be sharded yet")
         if isinstance(bounds, int):
             bounds = bounds_of(snapshot, bounds)
         lists = slice(int(bounds[self.number]), int(bounds[self.number + 1]))
-        loaded = Loaded(manifest, snapshot, sliced(snapshot, lists), bounds)
+        before = [part for one in list(self.loaded.values()) for part in one.parts]
+        loaded = Loaded(manifest, snapshot, sliced(snapshot, lists, before), bounds)
         self.loaded[key_of(manifest)] = loaded
         return self._described(loaded)
 
