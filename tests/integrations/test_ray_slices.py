@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import ray_nodes  # noqa: F401  (before Ray, for which it sets variables)
+from forging import forge
 
 import pcpq
 
@@ -156,6 +157,44 @@ def test_a_slice_reads_nothing_of_the_lists_of_others(clustered_vectors, tmp_pat
     halves[0].candidates(clustered_vectors[:3], 10, *everything, halves[0].everything, 1)
     with pytest.raises(pcpq.FormatError, match="checksum"):
         halves[1].candidates(clustered_vectors[:3], 10, *everything, halves[1].everything, 1)
+
+
+def halves_of(directory):
+    snapshot = pcpq.open(directory)._fitted().snapshot
+    return [sliced(snapshot, slice(int(a), int(b)))[0] for a, b in pairwise(bounds_of(snapshot, 2))]
+
+
+def test_a_slice_has_the_second_codes_of_its_rows_and_a_single_one_maps_them(clustered_vectors, tmp_path):
+    pcpq.build(clustered_vectors, metric="dot", lists_per_vector=2).save(tmp_path / "index")
+    snapshot = pcpq.open(tmp_path / "index")._fitted().snapshot
+    whole = snapshot.parts[0].segment
+    lists = np.concatenate([half.segment.lists_of_rows()[1] for half in halves_of(tmp_path / "index")])
+    assert np.array_equal(lists, whole.lists_of_rows()[1])
+    (alone,) = sliced(snapshot, slice(0, len(snapshot.trained.partition)))
+    assert alone.segment.second is whole.second
+
+
+def test_damaged_second_codes_are_refused_when_an_index_is_sliced(clustered_vectors, tmp_path):
+    pcpq.build(clustered_vectors, metric="dot", lists_per_vector=2).save(tmp_path / "index")
+    (path,) = (tmp_path / "index").glob("segment-*")
+    content = bytearray(path.read_bytes())
+    (part,) = pcpq.open(tmp_path / "index")._fitted().snapshot.parts
+    content[content.index(np.ascontiguousarray(part.segment.second.packed.blocks).tobytes()) + 5] ^= 1
+    path.unlink()
+    path.write_bytes(content)
+    with pytest.raises(pcpq.FormatError, match="checksum"):
+        halves_of(tmp_path / "index")
+
+
+@pytest.mark.parametrize("value", [-1, 7, 1 << 30])
+def test_second_lists_without_a_copy_of_each_row_are_refused_when_an_index_is_sliced(
+    value, clustered_vectors, tmp_path
+):
+    """With checksums that are right."""
+    pcpq.build(clustered_vectors, metric="dot", lists_per_vector=2).save(tmp_path / "index")
+    forge(tmp_path / "index", "segment", lambda arrays: arrays["second_rows"].fill(value))
+    with pytest.raises(pcpq.FormatError, match="second lists do not hold each of"):
+        halves_of(tmp_path / "index")
 
 
 def test_ties_between_scores_go_to_the_lower_id():

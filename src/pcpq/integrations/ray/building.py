@@ -50,8 +50,8 @@ from pcpq.tuning.measure import measure
 from pcpq.util.progress import reported
 from pcpq.util.threads import available_threads
 
-# Searches number the rows of a segment with 32 bits.
-MOST_ROWS = (1 << 31) - 1
+# Searches number the codes of a segment with 32 bits.
+MOST_CODES = (1 << 31) - 1
 # Approximate bytes of encoded rows, or of vectors read for a sample, per task.
 TASK_BYTES = 1 << 27
 # Tasks per CPU; with several, a slow task delays the build less.
@@ -134,8 +134,7 @@ def build(
     if not overwrite and (directory / MANIFEST).exists():
         raise FileExistsError(f"{directory} exists already: overwrite=True replaces it")
     source = source_of(vectors, column)
-    if len(source) > MOST_ROWS:
-        raise ValueError(f"{len(source)} vectors; a directory holds {MOST_ROWS}: build several, with `like`")
+    refuse_too_many(len(source), 1)
     if (metric is None) == (like is None):
         raise ValueError(f"metric is {metric!r}, like is {like!r}: give one of them")
 
@@ -197,6 +196,7 @@ class Build:
         index, asked = learned(GatheredStream(n, self.source.dimensions, self._gather))
         known_before = state_of(index).snapshot
         trained = known_before.trained
+        refuse_too_many(n, trained.lists_per_vector)
         if trained.dimensions != self.source.dimensions:
             raise ValueError(
                 f"vectors have {self.source.dimensions} dimensions, the index has {trained.dimensions}"
@@ -305,6 +305,13 @@ class Build:
         numbers = given.numbers
         truth = exact.truth().renumbered(numbers)
         return measure(snapshot, asked.renumbered(numbers), truth, self.threads)
+
+
+def refuse_too_many(n: int, lists_per_vector: int) -> None:
+    """Raise a ValueError if one directory cannot hold n vectors."""
+    most = MOST_CODES // lists_per_vector
+    if n > most:
+        raise ValueError(f"{n} vectors; a directory holds {most}: build several, with `like`")
 
 
 def take_rows(work: Work, rows: slice, numbers: NDArray[np.intp] | None) -> FloatArray:

@@ -9,7 +9,7 @@ whatever list they are: both codes of a row are in one slice, so the slice knows
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,13 @@ from pcpq import _core
 from pcpq.integrations.ray.candidates import NOTHING, Candidates, candidates_of
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.search.snapshot import Snapshot
+from pcpq.search.top_k import top_k
 from pcpq.segment.guard import Guard
 from pcpq.segment.list_statistics import ListStatistics
 from pcpq.segment.packing import MASK_ROWS, Blocks
 from pcpq.segment.part import Part, rows_in
 from pcpq.segment.second_codes import SecondCodes
-from pcpq.segment.segment import Allowed, Mask, Segment, refuse_string_filter
+from pcpq.segment.segment import Allowed, Mask, Scores, Segment, refuse_string_filter
 from pcpq.store.serialization import guard_of
 from pcpq.util.threads import map_threads
 
@@ -109,6 +110,8 @@ class SlicedPart:
 
     def __init__(self, part: Part, lists: slice, before: Sequence[SlicedPart] = ()) -> None:
         whole, blocks = part.segment, part.segment.blocks
+        self._whole: Segment = whole
+        self._lists: slice = lists
         n_lists, size = len(blocks.rows) - 1, blocks.size
         first, last = int(blocks.rows[lists.start]), int(blocks.rows[lists.stop])
         first_block = int(blocks.places[lists.start]) // size
@@ -151,7 +154,7 @@ class SlicedPart:
             second=second,
             **columns,
         )
-        self.first, self.ids, self._whole, self._lists = first, own.ids, whole, lists
+        self.first, self.ids = first, own.ids
         guard = None
         if whole.guard is not None and last > first:
             checks = np.zeros(n_lists, np.uint32)
@@ -213,6 +216,25 @@ class SlicedPart:
             self.segment.guard.ids()
         refuse_string_filter(ids)
         return self.segment.blocks.mask(np.isin(self.ids, ids))
+
+    def best(
+        self, search: Callable[..., tuple[Scores, Ids]], queries: Float32Array, k: int, most: int, more: int = 1
+    ) -> tuple[Scores, Ids]:
+        """Return the (n, k) best scores and ids that `search` finds, of equal scores the lower ids.
+
+        `search` takes queries and up to `most` as k, and returns rows, of equal scores the lower ones. So it is
+        asked for `more` than k, and for queries whose last scores are all equal again, for twice as many more.
+        """
+        count = min(k + more, most)
+        scores, rows = search(queries, k=count)
+        filled = rows >= 0
+        if self.segment.guard is not None:
+            self.segment.guard.rows(rows[filled])
+        best_scores, best_ids = top_k(scores, np.where(filled, self.ids[np.maximum(rows, 0)], -1), k)
+        tied = np.flatnonzero(filled[:, -1] & (scores[:, k - 1] == scores[:, -1]))
+        if count < most and len(tied):
+            best_scores[tied], best_ids[tied] = self.best(search, queries[tied], k, most, 2 * more)
+        return best_scores, best_ids
 
     def candidates(
         self, queries: Float32Array, k: int, probes: int, rerank: int, allowed: Allowed, threads: int | None
