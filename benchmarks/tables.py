@@ -234,7 +234,9 @@ def default_code() -> str:
         sizes = " / ".join(f"{index['bytes_per_vector']:.0f}" for index in one["indexes"].values())
         lines.append((one["name"], sizes, *cells))
     head = [f"{level}, {MODES[mode]}, {target}" for level, mode, target in columns]
-    return markdown(["set", "bytes, four / six", *head], lines) + "\n\n" + ran_in(found["environment"])
+    return (
+        markdown(["set", "bytes per vector, four / six", *head], lines) + "\n\n" + ran_in(found["environment"])
+    )
 
 
 def projective() -> str:

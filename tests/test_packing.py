@@ -47,7 +47,7 @@ def test_what_is_packed_comes_out_again(m: int, scaled: bool):
         packed = pack_scaled(blocks, codes, scales, biases, np.arange(n))
     else:
         packed = pack_plain(blocks, m, codes, biases)
-    found = unpack(blocks, packed, m, scaled)
+    found = unpack(packed, blocks.size, blocks.row_places(), m, scaled)
     assert np.array_equal(found[0], codes)
     assert np.array_equal(found[2], biases)
     if scaled:
@@ -79,7 +79,7 @@ def test_what_is_packed_wide_comes_out_again(m: int, dense: bool):
     # Four sections in three lines of 64 bytes; the bias takes two sections.
     assert packed.shape == (blocks.count, (m + 2 + 3) // 4 * 192)
     assert blocks.count == (-(-n // 64) if dense else 8)
-    found = unpack_wide(blocks, packed, m)
+    found = unpack_wide(packed, blocks.size, blocks.row_places(), m)
     assert np.array_equal(found[0], codes)
     assert np.array_equal(found[1], biases)
 

@@ -103,6 +103,33 @@ def test_candidates_are_vectors_however_many_of_their_codes_are_found():
         assert index.explain(ASKED[0], k=10, probes=20, rerank=rerank)["candidates_reranked"] == rerank
 
 
+@pytest.mark.kernels
+@pytest.mark.portable
+def test_candidates_are_the_best_vectors_by_their_better_code_and_of_equal_ones_the_lower_rows(simd_level):
+    """Few different vectors, whose codes are exact: codes of different rows in different lists are equal."""
+    generator = np.random.default_rng(0)
+    rows = generator.integers(-1, 2, size=(200, 6)).astype(np.float32)[generator.integers(200, size=4000)]
+    asked = generator.integers(-1, 2, size=(60, 6)).astype(np.float32)
+    quantizer = pcpq.PQ(section_size=1, **FAST)
+    index = pcpq.build(rows, metric="dot", n_lists=60, quantizer=quantizer, lists_per_vector=2)
+    (segment,) = segments_of(index)
+
+    def candidates(rerank):
+        """The rows and their scores by code; row -1 is missing."""
+        shape = (len(asked), rerank)
+        ids, scores, codes = np.empty(shape, np.int64), np.empty(shape), np.zeros(shape, np.int32)
+        segment.searcher.search(
+            queries=asked, probes=20, rerank=rerank, out_ids=ids, out_scores=scores, out_scanned=codes
+        )
+        return np.where(ids >= 0, segment.find(ids), -1), codes
+
+    every_row, every_code = candidates(len(rows))
+    for rerank in (1, 3, 10, 30):
+        for found, some, codes in zip(candidates(rerank)[0], every_row, every_code, strict=True):
+            order = np.lexsort((some, -codes.astype(np.int64), some < 0))
+            assert np.array_equal(np.sort(found), np.sort(some[order[:rerank]]))
+
+
 def test_the_rows_of_both_lists_are_counted():
     one, two = filled(lists_per_vector=1), filled()
     assert two.explain(ASKED[0], k=10, probes=N_LISTS, rerank=10)["rows_scanned"] == 2 * N

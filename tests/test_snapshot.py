@@ -12,8 +12,8 @@ import pcpq
 import pcpq.store.state
 from pcpq.search.snapshot import Snapshot
 from pcpq.search.top_k import best_of
+from pcpq.segment.packing import LEAST_ROWS_PER_BLOCK
 from pcpq.segment.part import Part
-from pcpq.segment.segment import LEAST_ROWS_PER_BLOCK
 from pcpq.store.merging import merge
 
 pytestmark = pytest.mark.torture

@@ -68,7 +68,9 @@ void QuerySearch::prepare_segment(const SearchJob& job) {
                  .count = 0,
                  .threshold = INT32_MIN,
                  .scores = scores_.data(),
-                 .rows = rows_.data()};
+                 .rows = rows_.data(),
+                 .rows_of_copies = job.second.rows,
+                 .n_rows = job.second.rows ? static_cast<int32_t>(job.lists.rows[job.lists.count]) : INT32_MAX};
     multiply_codewords(job);
     guess_threshold(job);
     starts_.resize(bases_.size());
@@ -205,8 +207,7 @@ void QuerySearch::join_copies(const SearchJob& job) {
     std::fill_n(slots_.data(), slots, -1);
     int64_t count = 0;
     for (int64_t i = 0; i < best.count; i++) {
-        int32_t row = best.rows[i];
-        if (row >= n) row = job.second.rows[row - n];
+        const int32_t row = best.row_of(best.rows[i]);
         if (row < 0 || row >= n) throw FormatError("a second list holds row " + std::to_string(row));
         uint64_t slot = static_cast<uint64_t>(row) * 0x9e3779b97f4a7c15u >> (64 - bits);
         const auto other = [&] { return slots_.data()[slot]; };

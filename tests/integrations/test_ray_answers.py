@@ -19,6 +19,8 @@ from pcpq.integrations.ray import wire
 from pcpq.integrations.ray.answers import reranked_best
 from pcpq.integrations.ray.candidates import NOTHING, candidates_of
 from pcpq.integrations.ray.shard import Shard, ShardRequest
+from pcpq.integrations.ray.slices import bounds_of
+from pcpq.search.top_k import best_of
 
 pytestmark = pytest.mark.ray
 
@@ -80,6 +82,62 @@ def test_few_rows_are_told_of_where_codes_are_good():
     told = candidates_of(codes, rows, scores, np.arange(400), 10)
     assert told.counts.max() <= 25
     assert (np.diff(told.codes) <= 0).all()
+
+
+@pytest.mark.parametrize("lists_per_vector", [1, 2])
+def test_of_equal_scores_a_shard_answers_those_with_lower_ids(lists_per_vector, tmp_path):
+    """As one index does, also where rows are in another order than their ids."""
+    generator = np.random.default_rng(0)
+    vectors = np.repeat(generator.normal(size=(30, 8)).astype(np.float32), 20, axis=0)
+    ids = generator.permutation(1000)[: len(vectors)]
+    index = pcpq.build(vectors, ids, metric="dot", n_lists=10, lists_per_vector=lists_per_vector)
+    index.save(tmp_path / "index")
+    queries, k = generator.normal(size=(50, 8)).astype(np.float32), 5
+    shards = [Shard(str(tmp_path / "index"), number, threads=1) for number in range(3)]
+    key = shards[0].load(None, 1).key
+    found = shards[0].answers(key, ShardRequest(k, 4, [100], None, 1), queries)
+    np.testing.assert_array_equal(found[1], index.search(queries, k, probes=4, rerank=100).ids)
+    shards[0].release(key)
+    for shard in shards:
+        shard.load(None, 3)
+    request = ShardRequest(k, 1, [len(vectors)], None, 1, exact=True)
+    found = best_of([shard.answers(key, request, queries) for shard in shards], len(queries), k)
+    np.testing.assert_array_equal(found[1], index.search(queries, k, exact=True).ids)
+
+
+def test_a_shard_keeps_its_lists_when_others_open_the_same_generation(tmp_path):
+    """The bounds of an index that grew would be others, and other shards have not moved theirs."""
+    vectors = np.random.default_rng(0).normal(size=(2000, 8)).astype(np.float32)
+    vectors[1000:] = vectors[0] + 0.01 * vectors[1000:]  # into few lists
+    index = pcpq.Index(metric="dot", n_lists=30).fit(vectors)
+    index.add(vectors[:1000])
+    index.save(tmp_path / "index")
+    shard = Shard(str(tmp_path / "index"), 0, threads=1)
+    before = shard.load(None, 2)
+    with pcpq.open(tmp_path / "index", mode="a") as index:
+        index.add(vectors[1000:])
+        index.commit()
+    after = shard.load(shard.newest(), before.bounds)
+    assert not np.array_equal(bounds_of(shard.loaded[after.key].snapshot, 2), before.bounds)
+    assert np.array_equal(shard.load(None, 2).bounds, before.bounds)
+
+
+@pytest.mark.parametrize("lists_per_vector", [1, 2])
+def test_a_later_generation_reuses_the_codes_of_a_segment_that_it_shares(lists_per_vector, tmp_path):
+    vectors = np.random.default_rng(0).normal(size=(2000, 8)).astype(np.float32)
+    pcpq.build(vectors, metric="dot", lists_per_vector=lists_per_vector).save(tmp_path / "index")
+    shard = Shard(str(tmp_path / "index"), 1, threads=1)
+    before = shard.load(None, 2)
+    with pcpq.open(tmp_path / "index", mode="a") as index:
+        index.remove(np.arange(100))
+        index.add(vectors[:50])
+        index.commit()
+    after = shard.load(shard.newest(), before.bounds)
+    (old,), (new, _) = (shard.loaded[one.key].parts for one in (before, after))
+    assert new.segment.second is old.segment.second
+    assert (new.segment.second is None) == (lists_per_vector == 1)
+    request = ShardRequest(9, len(before.trained.partition), [100, 50], None, 1)
+    assert not np.isin(shard.answers(after.key, request, vectors[:20])[1], np.arange(100)).any()
 
 
 @pytest.mark.parametrize("n", [1, 2, 1000, 1001])

@@ -75,12 +75,19 @@ def content(directory: Path) -> dict:
     return {"manifest": manifest, "kinds": sorted(kinds), "files": files}
 
 
-def test_files_become_the_index_that_one_process_makes(cluster, files, single, vectors, tmp_path):
+@pytest.mark.parametrize("lists_per_vector", [1, 2])
+def test_files_become_the_index_that_one_process_makes(
+    lists_per_vector, cluster, files, single, vectors, tmp_path
+):
+    if lists_per_vector == 2:
+        single = tmp_path / "single"
+        pcpq.build(vectors, metric="dot", lists_per_vector=2).save(single)
     seen = []
     index = build(
         str(files / "*.npy"),
         tmp_path / "index",
         metric="dot",
+        lists_per_vector=lists_per_vector,
         task_bytes=SMALL_TASKS,
         progress=lambda done, total: seen.append((done, total)),
     )
@@ -176,9 +183,13 @@ def test_a_build_that_fails_leaves_what_was_there(cluster, files, single, vector
     assert len(index) == 1000
 
 
-def test_directories_that_are_built_alike_are_searched_as_one(cluster, files, vectors, tmp_path):
+@pytest.mark.parametrize("lists_per_vector", [1, 2])
+def test_directories_that_are_built_alike_are_searched_as_one(
+    lists_per_vector, cluster, files, vectors, tmp_path
+):
     paths = [tmp_path / "first", tmp_path / "second"]
-    build([str(files / f"{number}.npy") for number in range(3)], paths[0], metric="dot", n_lists=40)
+    settings = {"metric": "dot", "n_lists": 40, "lists_per_vector": lists_per_vector}
+    build([str(files / f"{number}.npy") for number in range(3)], paths[0], **settings)
     build(str(files / "3.npy"), paths[1], like=paths[0], first_id=5000)
     index = pcpq.open(paths[0], mode="a")
     index.add(vectors[5000:])
@@ -207,6 +218,15 @@ def test_options_that_make_no_sense_are_refused(cluster, files, tmp_path):
     with pytest.raises(FileExistsError, match="not an index"):
         build(path, files, metric="dot")
     assert not (tmp_path / "index").exists()
+
+
+def test_a_directory_holds_half_as_many_vectors_in_two_lists(cluster, files, tmp_path, monkeypatch):
+    monkeypatch.setattr("pcpq.integrations.ray.building.MOST_CODES", 1999)
+    for more, most in (([], 999), (["1.npy", "2.npy"], 1999)):
+        paths = [str(files / name) for name in ("0.npy", *more)]
+        with pytest.raises(ValueError, match=f"vectors; a directory holds {most}: build several"):
+            build(paths, tmp_path / "index", metric="dot", lists_per_vector=2)
+        assert not (tmp_path / "index").exists()
 
 
 @pytest.mark.parametrize(

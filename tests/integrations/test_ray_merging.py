@@ -41,6 +41,18 @@ CONFIGURATIONS = {
         "n_lists": 1000,
         "quantizer": pcpq.PQ(section_size=8, n_centers=32),
     },
+    "two lists": {"metric": "dot", "lists_per_vector": 2},
+    "two lists, scaled codes": {
+        "metric": "cosine",
+        "quantizer": pcpq.QPCPQ(section_size=8, n_scales=8),
+        "lists_per_vector": 2,
+    },
+    "two lists, wide codes": {
+        "metric": "euclidean",
+        "quantizer": pcpq.PQ(section_size=8, n_centers=32),
+        "lists_per_vector": 2,
+    },
+    "lists that share blocks, two per vector": {"metric": "dot", "n_lists": 1000, "lists_per_vector": 2},
 }
 
 
@@ -102,12 +114,13 @@ def test_a_header_of_another_length_than_expected_moves_the_rest(extra, vectors,
     assert path.read_bytes() == segment_file(tmp_path / "single").read_bytes()
 
 
-def test_ids_and_words_are_where_one_process_has_them(vectors, source, tmp_path):
+@pytest.mark.parametrize("lists_per_vector", [1, 2])
+def test_ids_and_words_are_where_one_process_has_them(lists_per_vector, vectors, source, tmp_path):
     words = [f"wörd {number % 97} of {number}" for number in range(ROWS)]
     ids = np.random.default_rng(4).permutation(10 * ROWS)[:ROWS]
     for name, given, names, numbers in (("words", words, StringIds.of(words), None), ("ids", ids, None, ids)):
         folder = tmp_path / name
-        index = pcpq.build(vectors, given, metric="dot", n_lists=40)
+        index = pcpq.build(vectors, given, metric="dot", n_lists=40, lists_per_vector=lists_per_vector)
         index.save(folder / "single")
         path, _ = merged(source, index._fitted().snapshot.trained, folder, names, numbers)
         assert path.read_bytes() == segment_file(folder / "single").read_bytes()

@@ -54,12 +54,17 @@ def queries():
     return some_vectors(150, 2)
 
 
+@pytest.fixture(scope="module", params=[1, 2], ids=["one list", "two lists"])
+def lists_per_vector(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def saved(vectors, tmp_path_factory):
+def saved(lists_per_vector, vectors, tmp_path_factory):
     """An index with attributes, rows removed and two parts."""
     path = tmp_path_factory.mktemp("saved") / "index"
     years = {"year": np.arange(ROWS) % 40 + 1980}
-    index = pcpq.build(vectors, metric="dot", attributes=years)
+    index = pcpq.build(vectors, metric="dot", attributes=years, lists_per_vector=lists_per_vector)
     index.remove(np.arange(0, 500, 5))
     index.add(vectors[:70] * np.float32(1.1), attributes={"year": np.full(70, 1999)})
     index.save(path)
@@ -133,10 +138,11 @@ def test_wrong_questions_get_the_errors_of_one_index(sharded, saved, queries):
         sharded.search_range(queries, max_distance=3.0)
 
 
-def test_conditions_see_rows_that_are_there_and_allowed(cluster, vectors, queries, tmp_path):
+def test_conditions_see_rows_that_are_there_and_allowed(cluster, vectors, queries, lists_per_vector, tmp_path):
     words = np.full(3000, "1", object)
     words[[3, 5, 7, 11, 2000]] = "secret"
-    index = pcpq.build(vectors[:2500], metric="dot", attributes={"word": words[:2500]})
+    settings = {"metric": "dot", "lists_per_vector": lists_per_vector}
+    index = pcpq.build(vectors[:2500], attributes={"word": words[:2500]}, **settings)
     index.add(vectors[2500:3000], attributes={"word": words[2500:]})
     index.remove([3, 5])
     index.save(tmp_path / "index")
@@ -154,9 +160,10 @@ def test_conditions_see_rows_that_are_there_and_allowed(cluster, vectors, querie
             sharded.search(queries, where="word = '1'", where_limits=pcpq.WhereLimits(seconds=1e-6))
 
 
-def test_words_come_back_as_words(cluster, vectors, queries, tmp_path):
+def test_words_come_back_as_words(cluster, vectors, queries, lists_per_vector, tmp_path):
     words = [f"word {number}" for number in range(3000)]
-    pcpq.build(vectors[:3000], words, metric="euclidean", keep=None).save(tmp_path / "words")
+    settings = {"keep": None} if lists_per_vector == 1 else {"lists_per_vector": lists_per_vector}
+    pcpq.build(vectors[:3000], words, metric="euclidean", **settings).save(tmp_path / "words")
     index = pcpq.open(tmp_path / "words")
     with ShardedIndex.open(tmp_path / "words", shards=3, num_cpus=SHARE) as sharded:
         for settings in ({"k": 5}, {"filter": words[::3]}, {"exclude": words[::2], "probes": 3, "k": 2000}):
@@ -225,10 +232,10 @@ def test_a_shard_that_is_gone_is_an_error_or_a_partial_answer(cluster, saved, qu
         assert (found.ids >= 0).all()
 
 
-def test_generations_are_never_mixed(cluster, vectors, queries, tmp_path):
+def test_generations_are_never_mixed(cluster, vectors, queries, lists_per_vector, tmp_path):
     """Every generation has all vectors shifted to ids of its own: one answer, one generation."""
     path = tmp_path / "index"
-    with pcpq.Index(metric="dot", n_lists=20) as index:
+    with pcpq.Index(metric="dot", n_lists=20, lists_per_vector=lists_per_vector) as index:
         index.fit(vectors[:2000])
         index.add(vectors[:2000])
         index.save(path)
@@ -269,9 +276,11 @@ def actors_of(sharded):
     return [actor for one in sharded._directories for replicas in one.shards for actor in replicas.actors]
 
 
-def test_what_the_writer_commits_lasts_and_what_it_loses_is_said(cluster, vectors, queries, tmp_path):
+def test_what_the_writer_commits_lasts_and_what_it_loses_is_said(
+    cluster, vectors, queries, lists_per_vector, tmp_path
+):
     path = tmp_path / "index"
-    pcpq.build(vectors[:3000], metric="dot").save(path)
+    pcpq.build(vectors[:3000], metric="dot", lists_per_vector=lists_per_vector).save(path)
     with ShardedIndex.open(path, shards=2, num_cpus=SHARE) as sharded:
         ids = sharded.add(vectors[3000:3200])
         assert ids.tolist() == list(range(3000, 3200))
@@ -298,9 +307,9 @@ def test_what_the_writer_commits_lasts_and_what_it_loses_is_said(cluster, vector
         assert len(index) == 3196
 
 
-def test_several_directories_are_one_index(cluster, vectors, queries, tmp_path):
+def test_several_directories_are_one_index(cluster, vectors, queries, lists_per_vector, tmp_path):
     """Trained together, each with a writer of its own: answers are those of one index of all their parts."""
-    whole = pcpq.build(vectors[:2500], metric="dot", n_lists=30)
+    whole = pcpq.build(vectors[:2500], metric="dot", n_lists=30, lists_per_vector=lists_per_vector)
     whole.add(vectors[2500:5000])
     whole.save(tmp_path / "whole")
     for name, gone in (("a", range(2500, 5000)), ("b", range(2500))):
@@ -366,8 +375,8 @@ def test_a_condition_for_shards_must_be_a_text(sharded, queries):
             search(queries[:2], where=3)
 
 
-def test_cosines_from_shards_are_those_of_one_index(cluster, vectors, tmp_path):
-    index = pcpq.build(vectors[:3000], metric="cosine")
+def test_cosines_from_shards_are_those_of_one_index(cluster, vectors, lists_per_vector, tmp_path):
+    index = pcpq.build(vectors[:3000], metric="cosine", lists_per_vector=lists_per_vector)
     index.save(tmp_path / "index")
     with ShardedIndex.open(tmp_path / "index", shards=2, num_cpus=SHARE) as found:
         one, several = (searched.search(vectors[:500], 5) for searched in (index, found))

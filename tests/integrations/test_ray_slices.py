@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import ray_nodes  # noqa: F401  (before Ray, for which it sets variables)
+from forging import forge
 
 import pcpq
 
@@ -41,6 +42,32 @@ CONFIGURATIONS = {
         "metric": "dot",
         "n_lists": 600,
         "quantizer": pcpq.PQ(section_size=3, n_centers=64),
+    },
+    "two lists": {"metric": "dot", "lists_per_vector": 2},
+    "two lists, unit length": {"metric": "cosine", "keep": "int8", "lists_per_vector": 2},
+    "two lists, distances": {"metric": "euclidean", "keep": "float32", "lists_per_vector": 2},
+    "two lists, scaled codes": {
+        "metric": "dot",
+        "quantizer": pcpq.QPCPQ(section_size=3, n_scales=8),
+        "lists_per_vector": 2,
+    },
+    "two lists, wide codes": {
+        "metric": "dot",
+        "quantizer": pcpq.PQ(section_size=4, n_centers=32),
+        "lists_per_vector": 2,
+    },
+    "two lists, a codebook per list": {
+        "metric": "dot",
+        "codebooks": "per_list",
+        "n_lists": 12,
+        "lists_per_vector": 2,
+    },
+    "two lists that share blocks": {"metric": "dot", "n_lists": 600, "lists_per_vector": 2},
+    "two lists that share wide blocks": {
+        "metric": "euclidean",
+        "n_lists": 600,
+        "quantizer": pcpq.PQ(section_size=3, n_centers=64),
+        "lists_per_vector": 2,
     },
 }
 
@@ -85,17 +112,23 @@ def test_slices_find_what_the_whole_finds(name, stored, clustered_vectors, tmp_p
             np.testing.assert_array_equal(ids, expected[1])
 
 
-def test_equal_vectors_are_cut_as_the_whole_cuts_them():
+@pytest.mark.parametrize("lists_per_vector", [1, 2])
+def test_equal_vectors_are_cut_as_the_whole_cuts_them(lists_per_vector):
     """Codes that tie at the last candidate: the lower row is re-ranked, in whichever slice it is."""
-    rows = np.repeat(np.eye(8, dtype=np.float32), 400, axis=0)
-    index = pcpq.build(rows, metric="dot", n_lists=24)
+    generator = np.random.default_rng(5)
+    rows = generator.integers(-1, 2, size=(200, 6)).astype(np.float32)[generator.integers(200, size=4000)]
+    quantizer = pcpq.PQ(section_size=1)
+    index = pcpq.build(rows, metric="dot", n_lists=60, quantizer=quantizer, lists_per_vector=lists_per_vector)
     snapshot = index._fitted().snapshot
-    queries = np.random.default_rng(5).normal(size=(20, 8)).astype(np.float32)
-    ((scores, ids),) = of_slices(snapshot, 4, queries, 10, 24, 25)
+    queries = generator.integers(-1, 2, size=(60, 6)).astype(np.float32)
     part = snapshot.parts[0]
-    expected = part.segment.search(queries, k=10, probes=24, rerank=25, allowed=part.everything, threads=1)
-    np.testing.assert_array_equal(scores, expected[0])
-    np.testing.assert_array_equal(ids, expected[1])
+    for k, rerank in ((1, 1), (3, 3), (10, 10), (10, 25)):
+        ((scores, ids),) = of_slices(snapshot, 4, queries, k, 20, rerank)
+        expected = part.segment.search(
+            queries, k=k, probes=20, rerank=rerank, allowed=part.everything, threads=1
+        )
+        np.testing.assert_array_equal(scores, expected[0])
+        np.testing.assert_array_equal(ids, expected[1])
 
 
 def test_slices_have_all_rows_once_and_about_equally_many(clustered_vectors):
@@ -124,6 +157,44 @@ def test_a_slice_reads_nothing_of_the_lists_of_others(clustered_vectors, tmp_pat
     halves[0].candidates(clustered_vectors[:3], 10, *everything, halves[0].everything, 1)
     with pytest.raises(pcpq.FormatError, match="checksum"):
         halves[1].candidates(clustered_vectors[:3], 10, *everything, halves[1].everything, 1)
+
+
+def halves_of(directory):
+    snapshot = pcpq.open(directory)._fitted().snapshot
+    return [sliced(snapshot, slice(int(a), int(b)))[0] for a, b in pairwise(bounds_of(snapshot, 2))]
+
+
+def test_a_slice_has_the_second_codes_of_its_rows_and_a_single_one_maps_them(clustered_vectors, tmp_path):
+    pcpq.build(clustered_vectors, metric="dot", lists_per_vector=2).save(tmp_path / "index")
+    snapshot = pcpq.open(tmp_path / "index")._fitted().snapshot
+    whole = snapshot.parts[0].segment
+    lists = np.concatenate([half.segment.lists_of_rows()[1] for half in halves_of(tmp_path / "index")])
+    assert np.array_equal(lists, whole.lists_of_rows()[1])
+    (alone,) = sliced(snapshot, slice(0, len(snapshot.trained.partition)))
+    assert alone.segment.second is whole.second
+
+
+def test_damaged_second_codes_are_refused_when_an_index_is_sliced(clustered_vectors, tmp_path):
+    pcpq.build(clustered_vectors, metric="dot", lists_per_vector=2).save(tmp_path / "index")
+    (path,) = (tmp_path / "index").glob("segment-*")
+    content = bytearray(path.read_bytes())
+    (part,) = pcpq.open(tmp_path / "index")._fitted().snapshot.parts
+    content[content.index(np.ascontiguousarray(part.segment.second.packed.blocks).tobytes()) + 5] ^= 1
+    path.unlink()
+    path.write_bytes(content)
+    with pytest.raises(pcpq.FormatError, match="checksum"):
+        halves_of(tmp_path / "index")
+
+
+@pytest.mark.parametrize("value", [-1, 7, 1 << 30])
+def test_second_lists_without_a_copy_of_each_row_are_refused_when_an_index_is_sliced(
+    value, clustered_vectors, tmp_path
+):
+    """With checksums that are right."""
+    pcpq.build(clustered_vectors, metric="dot", lists_per_vector=2).save(tmp_path / "index")
+    forge(tmp_path / "index", "segment", lambda arrays: arrays["second_rows"].fill(value))
+    with pytest.raises(pcpq.FormatError, match="second lists do not hold each of"):
+        halves_of(tmp_path / "index")
 
 
 def test_ties_between_scores_go_to_the_lower_id():

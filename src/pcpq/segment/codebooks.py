@@ -13,6 +13,7 @@ from pcpq.io.arrays import Bytes, Float32Array, empty_lines
 from pcpq.ivf.kmeans import rows_by_list
 from pcpq.quantizers import Quantizer, options_of
 from pcpq.quantizers.codes import Codes, Model
+from pcpq.segment.encoded_rows import EncodedRows
 from pcpq.segment.packing import (
     MOST_SECTIONS,
     Blocks,
@@ -32,8 +33,6 @@ from pcpq.util.threads import map_threads
 ROWS_PER_CODEWORD = 2
 # Most codewords, or pairs of a codeword and a scale, of wide codes.
 WIDE = 64
-# Rows packed at once.
-PACKED_ROWS = 1 << 14
 
 Lists = NDArray[np.int32]
 
@@ -161,44 +160,39 @@ class Codebooks:
             if (highest := int(indices.max())) >= count:
                 raise ValueError(f"a code names {name} {highest} of {count}")
 
-    def pack(self, blocks: Blocks, lists: Lists, codes: Codes, bias_bytes: Bytes) -> PackedCodes:
-        """Pack shrunk codes and bias bytes of rows in list order."""
+    def pack(self, blocks: Blocks, rows: EncodedRows) -> PackedCodes:
+        """Pack the codes and bias bytes of rows in list order."""
+        codes, bias_bytes = Codes(rows.codes, rows.scales), rows.bias_bytes
         if self.coding == "unpacked":
             width = codes.codes.dtype.itemsize * codes.codes.shape[1]
             return PackedCodes(codes.codes.view(np.uint8).reshape(-1, width), codes.scales, bias_bytes)
-        m, n_lists = self.model.layout.n_sections, len(blocks.rows) - 1
+        m = self.model.layout.n_sections
         packed = empty_lines((blocks.count, self.block_bytes), np.uint8)
-        first = 0
-        while first < n_lists:
-            # Take lists of about PACKED_ROWS rows, at least one list; all lists if they share blocks.
-            last = int(np.searchsorted(blocks.rows, blocks.rows[first] + PACKED_ROWS, side="right")) - 1
-            last = n_lists if blocks.dense else min(max(last, first + 1), n_lists)
-            some = slice(int(blocks.rows[first]), int(blocks.rows[last]))
-            part = Blocks(
-                blocks.rows[first : last + 1] - blocks.rows[first],
-                blocks.places[first : last + 1] - blocks.places[first],
-                blocks.size,
-            )
-            out = packed[blocks.places[first] // blocks.size : blocks.places[last] // blocks.size]
+        for piece in blocks.pieces():
+            some, own, out = piece.rows, piece.own, packed[piece.blocks]
             if self.coding == "wide":
-                out[:] = pack_wide(part, codes.codes[some], bias_bytes[some])
+                out[:] = pack_wide(own, codes.codes[some], bias_bytes[some])
             elif codes.scales is None:
-                out[:] = pack_plain(part, m, codes.codes[some], bias_bytes[some])
+                out[:] = pack_plain(own, m, codes.codes[some], bias_bytes[some])
             else:
-                sums = self._step_sums(take_apart(codes.scales[some], m), lists[some])
-                out[:] = pack_scaled(part, codes.codes[some], codes.scales[some], bias_bytes[some], sums)
-            first = last
+                sums = self._step_sums(take_apart(codes.scales[some], m), rows.lists[some])
+                out[:] = pack_scaled(own, codes.codes[some], codes.scales[some], bias_bytes[some], sums)
         return PackedCodes(packed)
 
     def unpack(self, blocks: Blocks, packed: PackedCodes) -> tuple[Codes, Bytes]:
         """Return the shrunk codes and bias bytes of packed codes, rows in list order."""
-        m = self.model.layout.n_sections
         if packed.biases is not None:
+            m = self.model.layout.n_sections
             return Codes(packed.blocks.view(self.model.code_dtype).reshape(-1, m), packed.scales), packed.biases
+        return self.unpack_at(packed.blocks, blocks.row_places())
+
+    def unpack_at(self, blocks: Bytes, places: NDArray[np.int64]) -> tuple[Codes, Bytes]:
+        """Return the shrunk codes and bias bytes of the rows at some places of blocks of codes."""
+        m, size = self.model.layout.n_sections, self.block_rows
         if self.coding == "wide":
-            wide_codes, biases = unpack_wide(blocks, packed.blocks, m)
+            wide_codes, biases = unpack_wide(blocks, size, places, m)
             return Codes(wide_codes), biases
-        codes, scales, biases = unpack(blocks, packed.blocks, m, self.coding == "scaled")
+        codes, scales, biases = unpack(blocks, size, places, m, self.coding == "scaled")
         return Codes(codes, scales), biases
 
     def arguments(self, packed: PackedCodes, lists: Lists) -> dict[str, Any]:

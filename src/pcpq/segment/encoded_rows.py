@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -15,6 +16,8 @@ from pcpq.util.pages import Pages
 
 # From this number of rows on, free memory is returned to the system before packing.
 MANY_ROWS = 100_000
+# The names of columns of second lists begin with it.
+SECOND = "second_"
 
 
 @dataclass
@@ -41,8 +44,40 @@ class EncodedRows:
         """Return rows of these columns; all others are None."""
         return cls(**(dict.fromkeys(field.name for field in fields(cls)) | columns))  # type: ignore[arg-type]
 
+    @classmethod
+    def joined(cls, parts: Sequence[EncodedRows]) -> EncodedRows:
+        """Return the rows of some parts, one after the other."""
+        return cls.of(
+            {name: np.concatenate([getattr(part, name) for part in parts]) for name in parts[0].columns()}
+        )
+
     def __len__(self) -> int:
         return len(self.ids)
+
+    def in_first_lists(self) -> EncodedRows:
+        """Return the rows without their codes in second lists."""
+        return EncodedRows.of(
+            {name: column for name, column in self.columns().items() if name in FIRST_COLUMNS}
+        )
+
+    def copies(self) -> EncodedRows | None:
+        """Return the codes in second lists as rows of their own, sorted by list; None if there are none.
+
+        Their ids are the numbers of the rows that they are copies of.
+        """
+        if self.second_lists is None:
+            return None
+        order = np.argsort(self.second_lists, kind="stable")
+        columns = {
+            name.removeprefix(SECOND): column[order]
+            for name, column in self.columns().items()
+            if name in SECOND_COLUMNS
+        }
+        return EncodedRows.of(columns | {"kept": np.empty((len(order), 0), np.uint8), "ids": order})
+
+    def counts(self, n_lists: int) -> NDArray[np.int64]:
+        """Return the (L,) numbers of rows in each list."""
+        return np.bincount(self.lists, minlength=n_lists).astype(np.int64)
 
     def put(self, start: int, rows: EncodedRows) -> None:
         """Write rows into the columns, from row `start` on."""
@@ -66,6 +101,10 @@ class EncodedRows:
         """Return the columns that are not None, by name."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: column for name, column in found.items() if column is not None}
+
+
+SECOND_COLUMNS = tuple(one.name for one in fields(EncodedRows) if one.name.startswith(SECOND))
+FIRST_COLUMNS = tuple(one.name for one in fields(EncodedRows) if one.name not in SECOND_COLUMNS)
 
 
 class EncodedRowsBuilder:

@@ -38,6 +38,10 @@ class SecondGuard(Protocol):
     """Checksums of the second lists of a segment."""
 
     native: _core.Guard
+    path: Path
+
+    def lists(self) -> None:
+        """Verify all lists; raise a FormatError unless they are as written."""
 
     def everything(self) -> None:
         """Verify all lists; raise a FormatError unless they are as written and hold every row once."""

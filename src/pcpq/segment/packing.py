@@ -25,7 +25,7 @@ In blocks of 64 rows codes have six bits, and four sections a, b, c and d share 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,10 @@ from pcpq.io.arrays import Bytes, Float32Array
 
 # Rows per word of a mask.
 MASK_ROWS = 32
+# With fewer rows per list than this, blocks would be mostly empty, so lists share blocks.
+LEAST_ROWS_PER_BLOCK = 8
+# Rows that are packed or unpacked at once.
+PIECE_ROWS = 1 << 14
 LARGEST_STEP = 64
 # Largest rounding error in a signed 16-bit sum, and the number of sections that it allows.
 ROUNDING_ROOM = 16_000
@@ -59,6 +63,11 @@ class Blocks:
         places[-1] = _whole_blocks(places[-1], size)
         return cls(rows, places.astype(np.int64), size)
 
+    @classmethod
+    def fitting(cls, counts: NDArray[np.int64], size: int) -> Blocks:
+        """Return the blocks for lists of `counts` rows, which share blocks if they have few."""
+        return cls.of(counts, dense=int(counts.sum()) < LEAST_ROWS_PER_BLOCK * len(counts), size=size)
+
     @property
     def dense(self) -> bool:
         """Whether lists share blocks."""
@@ -78,6 +87,29 @@ class Blocks:
         """Return the (n,) place of every row, rows in list order."""
         counts = np.diff(self.rows)
         return np.arange(self.rows[-1]) + np.repeat(self.places[:-1] - self.rows[:-1], counts)
+
+    def row_lists(self) -> NDArray[np.int32]:
+        """Return the (n,) list of every row, rows in list order."""
+        counts = np.diff(self.rows)
+        return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+
+    def pieces(self) -> list[Piece]:
+        """Return consecutive ranges of lists of about PIECE_ROWS rows; all lists if they share blocks."""
+        n_lists, first, found = len(self.rows) - 1, 0, []
+        while first < n_lists:
+            last = int(np.searchsorted(self.rows, self.rows[first] + PIECE_ROWS, side="right")) - 1
+            last = n_lists if self.dense else min(max(last, first + 1), n_lists)
+            rows, places = (starts[first : last + 1] for starts in (self.rows, self.places))
+            found.append(
+                Piece(
+                    lists=slice(first, last),
+                    rows=slice(int(rows[0]), int(rows[-1])),
+                    blocks=slice(int(places[0]) // self.size, int(places[-1]) // self.size),
+                    own=Blocks(rows - rows[0], places - places[0], self.size),
+                )
+            )
+            first = last
+        return found
 
     def mask(self, chosen: NDArray[np.bool_], order: NDArray[np.int32] | None = None) -> NDArray[np.uint32]:
         """Return the mask of (n,) booleans: one bit per place of the blocks, 32 bits per word.
@@ -116,6 +148,15 @@ class Blocks:
         out = np.zeros((int(self.places[-1]), *values.shape[1:]), values.dtype)
         out[self.row_places()] = values
         return out.reshape(-1, self.size, *values.shape[1:])
+
+
+class Piece(NamedTuple):
+    """A range of lists with their rows and blocks, which are few enough to be packed or unpacked at once."""
+
+    lists: slice
+    rows: slice
+    blocks: slice
+    own: Blocks  # of these lists alone
 
 
 def _whole_blocks(places: NDArray[np.int64], size: int) -> NDArray[np.int64]:
@@ -182,10 +223,9 @@ def pack_wide(blocks: Blocks, codes: Bytes, biases: Bytes) -> Bytes:
     return _by_column(blocks, lines.reshape(n, -1)).reshape(blocks.count, -1)
 
 
-def unpack_wide(blocks: Blocks, packed: Bytes, n_sections: int) -> tuple[Bytes, Bytes]:
-    """Return (n, m) codes and (n,) bias bytes of packed wide codes, rows in list order."""
-    places = blocks.row_places()
-    lines = packed.reshape(len(packed), -1, blocks.size)[places // blocks.size, :, places % blocks.size]
+def unpack_wide(packed: Bytes, size: int, places: NDArray[np.int64], n_sections: int) -> tuple[Bytes, Bytes]:
+    """Return (n, m) codes and (n,) bias bytes of the rows at some places of blocks of wide codes."""
+    lines = packed.reshape(len(packed), -1, size)[places // size, :, places % size]
     threes = lines.reshape(len(lines), -1, 3)
     upper = threes >> 6
     fourth = upper[:, :, 0] | upper[:, :, 1] << 2 | upper[:, :, 2] << 4
@@ -199,10 +239,10 @@ def _by_column(blocks: Blocks, columns: Bytes) -> Bytes:
     return np.ascontiguousarray(blocks.spread(columns).transpose(0, 2, 1))
 
 
-def unpack(blocks: Blocks, packed: Bytes, n_sections: int, scaled: bool) -> tuple[Bytes, Bytes | None, Bytes]:
-    """Return pairs of codes, pairs of scales or None, and (n,) bias bytes, rows in list order."""
-    places = blocks.row_places()
-    size = blocks.size
+def unpack(
+    packed: Bytes, size: int, places: NDArray[np.int64], n_sections: int, scaled: bool
+) -> tuple[Bytes, Bytes | None, Bytes]:
+    """Return pairs of codes, pairs of scales or None, and (n,) bias bytes of rows at some places of blocks."""
     block, lane = places // size, places % size
     n_pairs, last = (n_sections + 1) // 2, n_sections // 2
     if scaled:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,16 +31,10 @@ class SecondCodes:
     guard: SecondGuard | None = None  # None: the arrays were not read from a file
 
     @classmethod
-    def of(cls, codebooks: Codebooks, first: Blocks, rows: EncodedRows) -> SecondCodes | None:
-        """Pack the second codes of rows in list order; None if they have none."""
-        lists, codes, biases = rows.second_lists, rows.second_codes, rows.second_bias_bytes
-        if lists is None or codes is None or biases is None:
-            return None
-        counts = np.bincount(lists, minlength=len(first.rows) - 1).astype(np.int64)
-        blocks = Blocks.of(counts, dense=first.dense, size=first.size)
-        order = np.argsort(lists, kind="stable")
-        packed = codebooks.pack(blocks, lists[order], Codes(codes, rows.second_scales)[order], biases[order])
-        return cls(first, blocks, packed, order.astype(np.int32))
+    def of(cls, codebooks: Codebooks, first: Blocks, blocks: Blocks, copies: EncodedRows) -> SecondCodes:
+        """Pack copies, as EncodedRows.copies returns them, into blocks."""
+        packed = codebooks.pack(blocks, copies)
+        return cls(first, blocks, packed, copies.ids.astype(np.int32))
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -50,6 +45,36 @@ class SecondCodes:
         """Verify arrays that were read from a file."""
         if self.guard is not None:
             self.guard.everything()
+
+    def of_rows(self, codebooks: Codebooks, first: Blocks, rows: slice) -> SecondCodes:
+        """Return the codes of a range of rows, whose blocks are `first`, in blocks of their own.
+
+        They are in any lists, so all lists are read and verified.
+        """
+        if self.guard is not None:
+            self.guard.lists()
+        found = []
+        for piece in self.blocks.pieces():
+            numbers = self.rows[piece.rows]
+            chosen = np.flatnonzero((rows.start <= numbers) & (numbers < rows.stop))
+            codes, biases = codebooks.unpack_at(
+                self.packed.blocks[piece.blocks], piece.own.row_places()[chosen]
+            )
+            columns = {
+                "lists": piece.own.row_lists()[chosen] + np.int32(piece.lists.start),
+                "codes": codes.codes,
+                "bias_bytes": biases,
+                "kept": np.empty((len(chosen), 0), np.uint8),
+                "ids": numbers[chosen] - np.int32(rows.start),
+            }
+            found.append(
+                EncodedRows.of(columns if codes.scales is None else columns | {"scales": codes.scales})
+            )
+        copies = EncodedRows.joined(found)
+        if self.guard is not None:
+            check_copies(copies.ids, rows.stop - rows.start, self.guard.path)
+        blocks = Blocks.fitting(copies.counts(len(self.counts)), first.size)
+        return SecondCodes.of(codebooks, first, blocks, copies)
 
     def native(self) -> _core.SecondCodes:
         """Return the arrays for native searches."""
@@ -72,14 +97,8 @@ class SecondCodes:
         """Return the (n,) second list of every row of the segment."""
         self.verify()
         lists = np.empty(len(self.rows), np.int32)
-        lists[self.rows] = np.repeat(np.arange(len(self.counts), dtype=np.int32), self.counts)
+        lists[self.rows] = self.blocks.row_lists()
         return lists
-
-    def check_rows(self, path: Path) -> None:
-        """Raise a FormatError that names the file unless every row has one copy."""
-        n = len(self.rows)
-        if self.rows.min() < 0 or self.rows.max() >= n or np.bincount(self.rows, minlength=n).max() > 1:
-            raise FormatError(f"{path}: second lists do not hold each of {n} rows once")
 
     @lazy
     def first_places(self) -> NDArray[np.int32]:
@@ -91,3 +110,9 @@ class SecondCodes:
         """Return the mask of the copies of the rows of a mask."""
         bits = np.unpackbits(mask.view(np.uint8), bitorder="little")
         return self.blocks.mask(bits[self.first_places].view(np.bool_))
+
+
+def check_copies(rows: NDArray[np.integer[Any]], n: int, path: Path) -> None:
+    """Raise a FormatError that names the file unless copies are of n rows, of each once."""
+    if len(rows) != n or rows.min() < 0 or rows.max() >= n or np.bincount(rows, minlength=n).max() > 1:
+        raise FormatError(f"{path}: second lists do not hold each of {n} rows once")

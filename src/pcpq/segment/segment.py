@@ -43,8 +43,6 @@ LEAST_THREADED = 160e6
 LEAST_TASK = 80e6
 # Rows read at once to find the longest: they stay in the cache.
 ROWS_READ = 256
-# With fewer rows per list than this, blocks would be mostly empty, so lists share blocks.
-LEAST_ROWS_PER_BLOCK = 8
 
 
 @dataclass(frozen=True)
@@ -92,17 +90,17 @@ class Segment:
     ) -> Segment:
         """Sort rows by list, in place, and pack their codes into a segment."""
         rows.sort_by_list()
-        n_lists = len(trained.partition)
-        counts = np.bincount(rows.lists, minlength=n_lists).astype(np.int64)
-        blocks = Blocks.of(
-            counts, dense=len(rows) < LEAST_ROWS_PER_BLOCK * n_lists, size=trained.codebooks.block_rows
-        )
-        packed = trained.codebooks.pack(blocks, rows.lists, Codes(rows.codes, rows.scales), rows.bias_bytes)
+        n_lists, books = len(trained.partition), trained.codebooks
+        blocks = Blocks.fitting(rows.counts(n_lists), books.block_rows)
+        packed, second = books.pack(blocks, rows), None
+        if (copies := rows.copies()) is not None:
+            places = Blocks.of(copies.counts(n_lists), blocks.dense, blocks.size)
+            second = SecondCodes.of(books, blocks, places, copies)
         return cls(
             trained=trained,
             blocks=blocks,
             packed=packed,
-            second=SecondCodes.of(trained.codebooks, blocks, rows),
+            second=second,
             spread=spread,
             gains=rows.gains,
             biases=rows.biases,
@@ -171,8 +169,7 @@ class Segment:
     @property
     def lists(self) -> NDArray[np.int32]:
         """The (n,) list of every row."""
-        counts = np.diff(self.blocks.rows)
-        return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        return self.blocks.row_lists()
 
     def lists_of_rows(self) -> list[NDArray[np.int32]]:
         """Return the (n,) first list of every row, and the second if there are second lists."""

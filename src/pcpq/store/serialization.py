@@ -23,7 +23,7 @@ from pcpq.segment.ids import StringIds
 from pcpq.segment.kept_vectors import LARGEST_INTEGER
 from pcpq.segment.list_statistics import ListStatistics
 from pcpq.segment.packing import Blocks
-from pcpq.segment.second_codes import SecondCodes
+from pcpq.segment.second_codes import SecondCodes, check_copies
 from pcpq.segment.segment import Segment
 from pcpq.segment.trained import Trained
 from pcpq.store.files import reading
@@ -174,12 +174,8 @@ def write_segment(path: Path, segment: Segment) -> FileEntry:
     n_lists, n = len(segment.blocks.rows) - 1, len(segment)
     checks = np.empty(n_lists, np.uint32), np.empty(-(-n // rows_per_page), np.uint32)
     guard_of(segment, "", rows_per_page, *checks).compute(out_lists=checks[0], out_pages=checks[1])
-    small = small_arrays(np.diff(segment.blocks.rows), segment.spread, *checks)
-    if segment.second is not None:
-        second_checks, no_pages = np.empty(n_lists, np.uint32), np.zeros(1, np.uint32)
-        guard = second_guard(segment.second, "", second_checks)
-        guard.compute(out_lists=second_checks, out_pages=no_pages)
-        small |= {"second_counts": segment.second.counts.astype(np.uint32), "second_checks": second_checks}
+    second = None if segment.second is None else (segment.second.counts, second_checks(segment.second))
+    small = small_arrays(np.diff(segment.blocks.rows), segment.spread, *checks, second)
     large = large_arrays(segment)
     checks_of_small = {part: checksum(array) for part, array in small.items()}
     later = {part: checksum(large[part]) for part in LATER if part in large}
@@ -197,14 +193,18 @@ def small_arrays(
     spread: ListStatistics,
     list_checks: NDArray[np.uint32],
     page_checks: NDArray[np.uint32],
+    second: tuple[NDArray[Any], NDArray[np.uint32]] | None,
 ) -> Arrays:
-    """Return the arrays with one entry per list or page of a segment."""
-    return {
+    """Return the arrays with one entry per list or page; `second` are counts and checksums of second lists."""
+    small = {
         "counts": counts.astype(np.uint32),
         "sums": spread.sums.clip(-MOST_FLOAT, MOST_FLOAT).astype(np.float32),  # float32 suffices for estimates
         "list_checks": list_checks,
         "page_checks": page_checks,
     }
+    if second is None:
+        return small
+    return small | {"second_counts": second[0].astype(np.uint32), "second_checks": second[1]}
 
 
 def large_arrays(segment: Segment) -> Arrays:
@@ -215,12 +215,17 @@ def large_arrays(segment: Segment) -> Arrays:
         **{column: getattr(segment, column) for column in ROW_COLUMNS},
     }
     if segment.second is not None:
-        optional |= {"second_codes": segment.second.packed.blocks, "second_rows": segment.second.rows}
+        optional |= second_arrays(segment.second)
     if segment.names is not None:
         names = segment.names
         optional |= {"text": names.text, "text_ends": names.ends, "text_hashes": names.hashes}
     large: Arrays = {"codes": segment.packed.blocks, "kept": segment.kept}
     return large | {part: array for part, array in optional.items() if array is not None}
+
+
+def second_arrays(codes: SecondCodes) -> Arrays:
+    """Return the large arrays of second lists."""
+    return {"second_codes": codes.packed.blocks, "second_rows": codes.rows}
 
 
 def segment_metadata(
@@ -374,15 +379,19 @@ class SecondChecks:
     """Checks of the second lists of a segment file."""
 
     def __init__(self, codes: SecondCodes, path: Path, checks: NDArray[np.uint32]) -> None:
-        self.native, self._codes, self._path = second_guard(codes, str(path), checks), codes, path
+        self.native, self._codes, self.path = second_guard(codes, str(path), checks), codes, path
         self._done = False
+
+    def lists(self) -> None:
+        """Check all lists."""
+        self.native.check_all()
 
     def everything(self) -> None:
         """Check all lists, and that each row has one copy."""
         if self._done:
             return
-        self.native.check_all()
-        self._codes.check_rows(self._path)
+        self.lists()
+        check_copies(self._codes.rows, len(self._codes.rows), self.path)
         self._done = True
 
 
@@ -401,6 +410,13 @@ def second_guard(codes: SecondCodes, path: str, list_checks: NDArray[np.uint32])
         list_checks=list_checks,
         page_checks=np.zeros(1, np.uint32),  # the checksum of no bytes
     )
+
+
+def second_checks(codes: SecondCodes) -> NDArray[np.uint32]:
+    """Return the (L,) checksums of second lists."""
+    checks, no_pages = np.zeros(len(codes.counts), np.uint32), np.zeros(1, np.uint32)
+    second_guard(codes, "", checks).compute(out_lists=checks, out_pages=no_pages)
+    return checks
 
 
 def guard_of(

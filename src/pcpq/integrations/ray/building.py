@@ -50,8 +50,8 @@ from pcpq.tuning.measure import measure
 from pcpq.util.progress import reported
 from pcpq.util.threads import available_threads
 
-# Searches number the rows of a segment with 32 bits.
-MOST_ROWS = (1 << 31) - 1
+# Searches number the codes of a segment with 32 bits.
+MOST_CODES = (1 << 31) - 1
 # Approximate bytes of encoded rows, or of vectors read for a sample, per task.
 TASK_BYTES = 1 << 27
 # Tasks per CPU; with several, a slow task delays the build less.
@@ -95,6 +95,7 @@ def build(
     rotation: str | None = None,
     codebooks: str = "shared",
     keep: str | None = DEFAULT_KEEP,
+    lists_per_vector: int | None = None,
     seed: int = 0,
 ) -> Index:
     """Build an index from files or a dataset on all nodes of the connected Ray cluster.
@@ -122,7 +123,7 @@ def build(
     first_id : first id if no ids are given
     threads : number of threads of the calling process, for training and measuring; each task has one
     task_bytes : approximate number of bytes of rows per task
-    quantizer, n_lists, rotation, codebooks, keep, seed : the parameters of pcpq.build
+    quantizer, n_lists, rotation, codebooks, keep, lists_per_vector, seed : the parameters of pcpq.build
 
     Returns
     -------
@@ -133,8 +134,7 @@ def build(
     if not overwrite and (directory / MANIFEST).exists():
         raise FileExistsError(f"{directory} exists already: overwrite=True replaces it")
     source = source_of(vectors, column)
-    if len(source) > MOST_ROWS:
-        raise ValueError(f"{len(source)} vectors; a directory holds {MOST_ROWS}: build several, with `like`")
+    refuse_too_many(len(source), 1)
     if (metric is None) == (like is None):
         raise ValueError(f"metric is {metric!r}, like is {like!r}: give one of them")
 
@@ -148,6 +148,7 @@ def build(
             rotation=rotation,
             codebooks=codebooks,
             keep=keep,
+            lists_per_vector=lists_per_vector,
             seed=seed,
         )
         return learn(stream, config, queries, threads)
@@ -156,7 +157,7 @@ def build(
     if like is not None:
         optional = (queries, bytes_per_vector, quantizer, n_lists, rotation)
         if any(value is not None for value in optional) or (
-            codebooks != "shared" or keep is not DEFAULT_KEEP or seed != 0
+            codebooks != "shared" or keep is not DEFAULT_KEEP or lists_per_vector is not None or seed != 0
         ):
             raise ValueError(
                 f"like is {os.fspath(like)}, which determines all settings: no others are accepted"
@@ -195,8 +196,7 @@ class Build:
         index, asked = learned(GatheredStream(n, self.source.dimensions, self._gather))
         known_before = state_of(index).snapshot
         trained = known_before.trained
-        if trained.second_lists:
-            raise ValueError("an index with lists_per_vector=2 cannot be built on Ray yet")
+        refuse_too_many(n, trained.lists_per_vector)
         if trained.dimensions != self.source.dimensions:
             raise ValueError(
                 f"vectors have {self.source.dimensions} dimensions, the index has {trained.dimensions}"
@@ -305,6 +305,13 @@ class Build:
         numbers = given.numbers
         truth = exact.truth().renumbered(numbers)
         return measure(snapshot, asked.renumbered(numbers), truth, self.threads)
+
+
+def refuse_too_many(n: int, lists_per_vector: int) -> None:
+    """Raise a ValueError if one directory cannot hold n vectors."""
+    most = MOST_CODES // lists_per_vector
+    if n > most:
+        raise ValueError(f"{n} vectors; a directory holds {most}: build several, with `like`")
 
 
 def take_rows(work: Work, rows: slice, numbers: NDArray[np.intp] | None) -> FloatArray:

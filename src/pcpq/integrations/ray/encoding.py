@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pcpq.integrations.ray.sources import Source
 from pcpq.io.arrays import Ids
-from pcpq.segment.encoded_rows import EncodedRows, EncodedRowsBuilder
+from pcpq.segment.encoded_rows import FIRST_COLUMNS, SECOND, EncodedRows, EncodedRowsBuilder
 from pcpq.segment.list_statistics import ListStatistics
 from pcpq.segment.trained import Trained
 from pcpq.store.store import new_name
@@ -36,6 +36,7 @@ class Encoded:
 
     entry: FileEntry
     counts: NDArray[np.uint32]  # (L,) rows per list
+    second_counts: NDArray[np.uint32] | None  # (L,) copies per second list; None: rows are in one list
     reach: float
     residuals: tuple[float, ...]  # of each batch, because they are summed in the order of batches
     found: FoundRows | None
@@ -58,7 +59,7 @@ def encode_part(
             exact.observe(batch, first)
         some, spread = trained.rows(batch, first, 1)
         some.ids[:] = np.arange(first, first + len(some))
-        sums.add(some.lists, spread)
+        sums.add(some, spread)
         builder.append(some, spread)
     if builder.count != rows.stop - rows.start:
         raise ValueError(f"rows {rows.start} to {rows.stop} are {builder.count}; did files change meanwhile?")
@@ -66,10 +67,19 @@ def encode_part(
     if ids is not None:
         encoded.ids[:] = ids
     encoded.sort_by_list()
-    counts = np.bincount(encoded.lists, minlength=len(trained.partition)).astype(np.uint32)
-    arrays = encoded.columns() | sums.arrays() | {"counts": counts}
-    entry = write_tensors(directory / new_name("segment"), arrays, {})
-    return Encoded(entry, counts, spread.reach, tuple(sums.residuals), None if exact is None else exact.found())
+    arrays, counts = sums.arrays(), {}
+    for prefix, some_rows in (("", encoded.in_first_lists()), (SECOND, encoded.copies())):
+        if some_rows is not None:
+            arrays |= {prefix + name: column for name, column in some_rows.columns().items()}
+            counts[prefix + "counts"] = some_rows.counts(len(trained.partition)).astype(np.uint32)
+    return Encoded(
+        entry=write_tensors(directory / new_name("segment"), arrays | counts, {}),
+        counts=counts["counts"],
+        second_counts=counts.get(SECOND + "counts"),
+        reach=spread.reach,
+        residuals=tuple(sums.residuals),
+        found=None if exact is None else exact.found(),
+    )
 
 
 class BatchSums:
@@ -80,9 +90,10 @@ class BatchSums:
         self._lists: list[NDArray[np.int32]] = []
         self._sums: list[NDArray[np.float64]] = []
 
-    def add(self, lists: NDArray[np.int32], spread: ListStatistics) -> None:
+    def add(self, rows: EncodedRows, spread: ListStatistics) -> None:
         """Add the statistics of a batch."""
-        filled = np.unique(lists)
+        lists = [some for some in (rows.lists, rows.second_lists) if some is not None]
+        filled = np.unique(np.concatenate(lists))
         self._lists.append(filled)
         self._sums.append(spread.sums[:, filled].T)
         self.residuals.append(spread.residuals)
@@ -100,13 +111,20 @@ class PartFile:
     def __init__(self, directory: Path, entry: FileEntry) -> None:
         self._tensors = Tensors(directory, entry)
         self.counts = self._tensors["counts"].astype(np.int64)
-        self._starts = np.concatenate([[0], np.cumsum(self.counts)])
+        self.starts = starts_of(self.counts)
 
     def rows(self, lists: slice) -> EncodedRows:
-        """Return the encoded rows of a range of lists."""
-        some = slice(int(self._starts[lists.start]), int(self._starts[lists.stop]))
-        names = EncodedRows.__dataclass_fields__
-        columns = {name: self._tensors.get(name) for name in names}
+        """Return the encoded rows of a range of lists, without their second codes."""
+        return self._rows(lists, self.starts, "")
+
+    def copies(self, lists: slice) -> EncodedRows | None:
+        """Return the codes in a range of second lists, as EncodedRows.copies does, of the rows of this file."""
+        counts = self._tensors.get(SECOND + "counts")
+        return None if counts is None else self._rows(lists, starts_of(counts.astype(np.int64)), SECOND)
+
+    def _rows(self, lists: slice, starts: NDArray[np.int64], prefix: str) -> EncodedRows:
+        some = slice(int(starts[lists.start]), int(starts[lists.stop]))
+        columns = {name: self._tensors.get(prefix + name) for name in FIRST_COLUMNS}
         return EncodedRows.of({name: column[some] for name, column in columns.items() if column is not None})
 
     def add_sums(self, lists: slice, totals: NDArray[np.float64]) -> None:
@@ -114,3 +132,8 @@ class PartFile:
         sum_lists = self._tensors["sum_lists"]
         low, high = np.searchsorted(sum_lists, [lists.start, lists.stop])
         np.add.at(totals, sum_lists[low:high] - lists.start, self._tensors["sums"][low:high])
+
+
+def starts_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the (L + 1,) starts of lists of `counts` rows, one after the other."""
+    return np.concatenate([[0], np.cumsum(counts)])

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from pcpq import _core
 from pcpq.integrations.ray.encoding import Encoded, PartFile
-from pcpq.quantizers.codes import Codes
-from pcpq.segment.encoded_rows import EncodedRowsBuilder
+from pcpq.segment.encoded_rows import SECOND, SECOND_COLUMNS, EncodedRows, EncodedRowsBuilder
 from pcpq.segment.ids import StringIds
 from pcpq.segment.list_statistics import ListStatistics
 from pcpq.segment.packing import Blocks
-from pcpq.segment.segment import LEAST_ROWS_PER_BLOCK, Segment
+from pcpq.segment.second_codes import SecondCodes
+from pcpq.segment.segment import Segment
 from pcpq.segment.trained import Trained
 from pcpq.store.serialization import (
     LATER,
@@ -31,6 +31,8 @@ from pcpq.store.serialization import (
     guard_of,
     large_arrays,
     page_rows,
+    second_arrays,
+    second_checks,
     segment_metadata,
     small_arrays,
 )
@@ -41,7 +43,7 @@ USUAL_CHECK = (1 << 32) - 1
 COPIED_AT_ONCE = 1 << 24
 # Arrays of string ids, which are written by `finish`, not by a task.
 STRING_ID_ARRAYS = ("text", "text_ends", "text_hashes")
-SMALL = ("counts", "sums", "list_checks", "page_checks")
+SMALL = ("counts", "sums", "list_checks", "page_checks", "second_counts", "second_checks")
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Frame:
     directory: Path
     name: str
     counts: NDArray[np.int64]  # (L,)
+    second_counts: NDArray[np.int64] | None  # (L,) of copies; None: rows are in one list
     shapes: dict[str, Shape]  # of every array
     places: dict[str, int]  # offset of each array, for a header of the expected length
     rows_per_page: int
@@ -65,12 +68,19 @@ class Frame:
     @property
     def blocks(self) -> Blocks:
         """First rows and blocks of the lists."""
-        return Blocks.of(self.counts, dense=self.dense, size=self.block_rows)
+        return Blocks.fitting(self.counts, self.block_rows)
+
+    @property
+    def second_blocks(self) -> Blocks | None:
+        """First copies and blocks of the second lists; None: rows are in one list."""
+        return (
+            None if self.second_counts is None else Blocks.of(self.second_counts, self.dense, self.block_rows)
+        )
 
     @property
     def dense(self) -> bool:
-        """Whether lists share blocks; the same rule as in Segment.of."""
-        return int(self.counts.sum()) < LEAST_ROWS_PER_BLOCK * len(self.counts)
+        """Whether lists share blocks."""
+        return self.blocks.dense
 
     @property
     def size(self) -> int:
@@ -87,6 +97,7 @@ class Written(NamedTuple):
     sums: NDArray[np.float64]  # (3, lists)
     first_page: int
     page_checks: NDArray[np.uint32]  # of pages that lie completely within these lists
+    second_checks: NDArray[np.uint32] | None
 
 
 def size_of(shape: Shape) -> int:
@@ -99,14 +110,15 @@ def frame_of(
 ) -> Frame:
     """Return the layout of the merged segment without offsets; one row of a part shows the types of arrays."""
     counts: NDArray[np.int64] = np.stack([part.counts for part in parts]).sum(axis=0, dtype=np.int64)
-    filled = int(np.flatnonzero(parts[0].counts)[0])
-    one = PartFile(directory, parts[0].entry).rows(slice(filled, filled + 1)).taken(slice(0, 1))
-    example = Segment.of(trained, copied(one), ListStatistics(1.0, np.zeros((3, len(counts))), 0.0), names)
+    of_copies = [part.second_counts for part in parts if part.second_counts is not None]
+    one = one_row(PartFile(directory, parts[0].entry))
+    example = Segment.of(trained, one, ListStatistics(1.0, np.zeros((3, len(counts))), 0.0), names)
     rows_per_page, n = page_rows(example.kept), int(counts.sum())
     frame = Frame(
         directory=directory,
         name=name,
         counts=counts,
+        second_counts=np.stack(of_copies).sum(axis=0, dtype=np.int64) if of_copies else None,
         shapes={},
         places={},
         rows_per_page=rows_per_page,
@@ -115,23 +127,37 @@ def frame_of(
     )
     pages = -(-n // rows_per_page)
     spread = ListStatistics(1.0, np.zeros((3, len(counts))), 0.0)
-    small = small_arrays(counts, spread, np.zeros(len(counts), np.uint32), np.zeros(pages, np.uint32))
+    checks, second = np.zeros(len(counts), np.uint32), frame.second_blocks
+    small = small_arrays(
+        counts, spread, checks, np.zeros(pages, np.uint32), None if second is None else (counts, checks)
+    )
     shapes = {part: (array.dtype, array.shape) for part, array in small.items()}
+    blocks = {} if frame.unpacked else {"codes": frame.blocks.count}
+    if second is not None:
+        blocks["second_codes"] = second.count
     for part, array in large_arrays(example).items():
-        by_block = part == "codes" and not example.packed.unpacked
-        length = len(array) if part in STRING_ID_ARRAYS else frame.blocks.count if by_block else n
+        length = len(array) if part in STRING_ID_ARRAYS else blocks.get(part, n)
         shapes[part] = (array.dtype.newbyteorder("<"), (length, *array.shape[1:]))
     return replace(frame, shapes=shapes)
 
 
-def copied(rows: Any) -> Any:
-    """Return a copy of rows in memory, which can be sorted in place."""
-    return type(rows).of({name: np.array(column) for name, column in rows.columns().items()})
+def one_row(part: PartFile) -> EncodedRows:
+    """Return the first row of a part, and any code in a second list if there are such, in memory."""
+    everything, first = slice(0, len(part.counts)), slice(0, 1)
+    columns, copies = part.rows(everything).taken(first).columns(), part.copies(everything)
+    if copies is not None:
+        some = copies.taken(first).columns()
+        columns |= {
+            name: some[name.removeprefix(SECOND)]
+            for name in SECOND_COLUMNS
+            if name.removeprefix(SECOND) in some
+        }
+    return EncodedRows.of({name: np.array(column) for name, column in columns.items()})
 
 
 def placed(frame: Frame, parts: Sequence[Encoded], extra: int = 0) -> Frame:
     """Return the layout with offsets, for a header of the expected length plus `extra` bytes."""
-    checks = dict.fromkeys(SMALL, USUAL_CHECK)
+    checks = {part: USUAL_CHECK for part in SMALL if part in frame.shapes}
     large_checks = {part: USUAL_CHECK for part in LATER if part in frame.shapes}
     spread = spread_of(parts, np.zeros((3, len(frame.counts))))
     metadata = segment_metadata(frame.blocks, spread, frame.rows_per_page, checks, large_checks)
@@ -151,53 +177,84 @@ def spread_of(parts: Sequence[Encoded], sums: NDArray[np.float64]) -> ListStatis
 def write_lists(frame: Frame, trained: Trained, entries: Sequence[FileEntry], lists: slice) -> Written:
     """Merge a range of lists of all parts, pack it and write it to its offsets. A task may be repeated."""
     parts = [PartFile(frame.directory, entry) for entry in entries]
-    counts = frame.counts[lists]
-    builder, totals = EncodedRowsBuilder(int(counts.sum())), np.zeros((len(counts), 3))
-    nothing = ListStatistics(0.0, np.zeros((3, 0)), 0.0)
+    totals = np.zeros((lists.stop - lists.start, 3))
     for part in parts:
         part.add_sums(lists, totals)
-        some = part.rows(lists)
-        if len(some):
-            builder.append(some, nothing)
-    first, last = (int(frame.blocks.rows[number]) for number in (lists.start, lists.stop))
-    if builder.count == 0:
-        return Written(
-            lists=lists,
-            list_checks=np.zeros(len(counts), np.uint32),
-            sums=totals.T,
-            first_page=0,
-            page_checks=np.zeros(0, np.uint32),
-        )
-    rows, _ = builder.finish()
-    rows.sort_by_list()
-    blocks = Blocks.of(counts, dense=frame.dense, size=frame.block_rows)
-    codes = Codes(rows.codes, rows.scales)
-    packed = trained.codebooks.pack(blocks, rows.lists, codes, rows.bias_bytes)
-    columns = {name: getattr(rows, name) for name in ("gains", "biases", "kept", "units", "ids")}
-    segment = Segment(trained, blocks, packed, nothing, **columns)
-    list_checks = np.empty(len(counts), np.uint32)
-    one_page = np.empty(1, np.uint32)
-    guard_of(segment, "", max(1, last - first), list_checks, one_page).compute(
-        out_lists=list_checks, out_pages=one_page
-    )
-    first_page, page_checks = checks_of_pages(segment.kept, first, frame.rows_per_page, frame)
-    descriptor = os.open(frame.path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        for name, array in large_arrays(segment).items():
-            by_block = name == "codes" and not frame.unpacked
-            start = int(frame.blocks.places[lists.start]) // frame.block_rows if by_block else first
-            width = size_of((frame.shapes[name][0], frame.shapes[name][1][1:]))
-            write_at(descriptor, frame.places[name] + start * width, as_bytes(array))
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    list_checks, (first_page, page_checks) = write_rows(frame, trained, parts, lists)
+    second = frame.second_blocks
     return Written(
         lists=lists,
         list_checks=list_checks,
         sums=totals.T,
         first_page=first_page,
         page_checks=page_checks,
+        second_checks=None if second is None else write_copies(frame, trained, parts, lists, second),
     )
+
+
+def write_rows(
+    frame: Frame, trained: Trained, parts: Sequence[PartFile], lists: slice
+) -> tuple[NDArray[np.uint32], tuple[int, NDArray[np.uint32]]]:
+    """Write the rows of a range of lists; return checksums of lists, and `checks_of_pages`."""
+    counts = frame.counts[lists]
+    builder, list_checks = EncodedRowsBuilder(int(counts.sum())), np.zeros(len(counts), np.uint32)
+    nothing = ListStatistics(0.0, np.zeros((3, 0)), 0.0)
+    for part in parts:
+        some = part.rows(lists)
+        if len(some):
+            builder.append(some, nothing)
+    if builder.count == 0:
+        return list_checks, (0, np.zeros(0, np.uint32))
+    rows, _ = builder.finish()
+    rows.sort_by_list()
+    blocks = Blocks.of(counts, dense=frame.dense, size=frame.block_rows)
+    packed = trained.codebooks.pack(blocks, rows)
+    columns = {name: getattr(rows, name) for name in ("gains", "biases", "kept", "units", "ids")}
+    segment = Segment(trained, blocks, packed, nothing, **columns)
+    one_page = np.empty(1, np.uint32)
+    guard_of(segment, "", len(rows), list_checks, one_page).compute(out_lists=list_checks, out_pages=one_page)
+    by_block = [] if frame.unpacked else ["codes"]
+    write_arrays(frame, large_arrays(segment), frame.blocks, lists.start, by_block)
+    first = int(frame.blocks.rows[lists.start])
+    return list_checks, checks_of_pages(segment.kept, first, frame.rows_per_page, frame)
+
+
+def write_copies(
+    frame: Frame, trained: Trained, parts: Sequence[PartFile], lists: slice, second: Blocks
+) -> NDArray[np.uint32]:
+    """Write the codes in a range of second lists, whose blocks are `second`; return their checksums."""
+    found = []
+    place = frame.blocks.rows[:-1].copy()  # of the first row of each list that is in this part or a later one
+    for part in parts:
+        copies = part.copies(lists)
+        if copies is not None and len(copies):
+            first_lists = np.searchsorted(part.starts, copies.ids, side="right") - 1
+            found.append(replace(copies, ids=copies.ids + (place - part.starts[:-1])[first_lists]))
+        place += part.counts
+    if not found:
+        return np.zeros(lists.stop - lists.start, np.uint32)
+    copies = EncodedRows.joined(found)
+    copies = copies.taken(np.lexsort((copies.ids, copies.lists)))
+    blocks = Blocks.of(np.diff(second.rows)[lists], dense=frame.dense, size=frame.block_rows)
+    codes = SecondCodes.of(trained.codebooks, frame.blocks, blocks, copies)
+    write_arrays(frame, second_arrays(codes), second, lists.start, ["second_codes"])
+    return second_checks(codes)
+
+
+def write_arrays(
+    frame: Frame, arrays: Arrays, blocks: Blocks, first_list: int, by_block: Sequence[str]
+) -> None:
+    """Write arrays of rows, and of blocks those named in `by_block`, that begin with a list of `blocks`."""
+    first_row, first_block = int(blocks.rows[first_list]), int(blocks.places[first_list]) // blocks.size
+    descriptor = os.open(frame.path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        for name, array in arrays.items():
+            start = first_block if name in by_block else first_row
+            width = size_of((frame.shapes[name][0], frame.shapes[name][1][1:]))
+            write_at(descriptor, frame.places[name] + start * width, as_bytes(array))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def checks_of_pages(
@@ -252,9 +309,12 @@ def finish(
     """Write string ids, statistics, checksums and the header; return the entry of the complete file."""
     n_lists, pages = len(frame.counts), frame.shapes["page_checks"][1][0]
     list_checks, sums = np.empty(n_lists, np.uint32), np.empty((3, n_lists))
+    checks_of_copies = np.empty(n_lists, np.uint32)
     page_checks, known = np.empty(pages, np.uint32), np.zeros(pages, bool)
     for some in written:
         list_checks[some.lists], sums[:, some.lists] = some.list_checks, some.sums
+        if some.second_checks is not None:
+            checks_of_copies[some.lists] = some.second_checks
         within = slice(some.first_page, some.first_page + len(some.page_checks))
         page_checks[within], known[within] = some.page_checks, True
     content = np.memmap(frame.path, np.uint8, "r+")
@@ -268,7 +328,8 @@ def finish(
     for page in np.flatnonzero(~known):  # pages across the ranges of two tasks
         page_checks[page] = _core.crc32c(np.ascontiguousarray(kept[page * width : (page + 1) * width]))
     spread = spread_of(parts, sums)
-    small = small_arrays(frame.counts, spread, list_checks, page_checks)
+    second = None if frame.second_counts is None else (frame.second_counts, checks_of_copies)
+    small = small_arrays(frame.counts, spread, list_checks, page_checks, second)
     checks = {part: checksum(array) for part, array in small.items()}
     large_checks = {part: checksum(as_array(frame, content, part)) for part in LATER if part in frame.shapes}
     metadata = segment_metadata(frame.blocks, spread, frame.rows_per_page, checks, large_checks)

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -108,24 +109,24 @@ class Shard:
 
     def load(self, manifest: Manifest | None, bounds: Ids | int) -> Description:
         """Load a generation; manifest None: the newest. `bounds` are bounds of lists, or a number of shards."""
+        snapshot = None
         if manifest is None:
             manifest, snapshot = self.store.load()
-        else:
-            known = self.loaded.get(key_of(manifest))
-            if known is not None:
-                return self._described(known)
+        known = self.loaded.get(key_of(manifest))
+        if known is not None:  # others search it with the bounds that it has
+            return self._described(known)
+        if snapshot is None:
             try:
                 snapshot = self.store.snapshot_of(manifest)
             except FileNotFoundError as error:
                 raise GenerationGoneError(
                     f"{error.filename} is gone, and with it generation {key_of(manifest)}"
                 ) from error
-        if snapshot.trained.second_lists:
-            raise ValueError(f"{self.store.directory}: an index with lists_per_vector=2 cannot be sharded yet")
         if isinstance(bounds, int):
             bounds = bounds_of(snapshot, bounds)
         lists = slice(int(bounds[self.number]), int(bounds[self.number + 1]))
-        loaded = Loaded(manifest, snapshot, sliced(snapshot, lists), bounds)
+        before = [part for one in list(self.loaded.values()) for part in one.parts]
+        loaded = Loaded(manifest, snapshot, sliced(snapshot, lists, before), bounds)
         self.loaded[key_of(manifest)] = loaded
         return self._described(loaded)
 
@@ -171,20 +172,14 @@ class Shard:
         found = []
         with self._batch_lock(len(queries)):
             for part, rerank, some in zip(held.parts, request.reranks, allowed, strict=True):
-                if some.count:
-                    own_k = min(k, some.count)
-                    if request.exact:
-                        scores, rows = search_exactly(
-                            part.segment, queries, k=own_k, allowed=some, threads=self.threads
-                        )
-                    else:
-                        scores, rows = part.segment.search(
-                            queries, k=own_k, probes=probes, rerank=rerank, allowed=some, threads=self.threads
-                        )
-                    found_rows = rows >= 0
-                    if part.segment.guard is not None:
-                        part.segment.guard.rows(rows[found_rows])
-                    found.append((scores, np.where(found_rows, part.ids[np.maximum(rows, 0)], -1)))
+                if some.count == 0:
+                    continue
+                own: dict[str, Any] = {"allowed": some, "threads": self.threads}
+                if request.exact:
+                    search, most = partial(search_exactly, part.segment, **own), some.count
+                else:
+                    search, most = partial(part.segment.search, probes=probes, rerank=rerank, **own), rerank
+                found.append(part.best(search, queries, min(k, most), most))
         return cut(best_of(found, len(queries), k), request.pieces)
 
     def strings(self, key: Key, numbers: Ids) -> NDArray[np.object_]:

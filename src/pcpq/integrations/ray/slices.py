@@ -2,11 +2,14 @@
 
 A slice is a segment whose other lists are empty. It ranks all lists as the whole index does and scans its own.
 Its candidates have the same scores, by code and reranked, and the same order of rows as in the whole index.
+
+If vectors are in two lists, a slice has the rows of its first lists, and the second codes of these rows, in
+whatever list they are: both codes of a row are in one slice, so the slice knows the better one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +21,13 @@ from pcpq import _core
 from pcpq.integrations.ray.candidates import NOTHING, Candidates, candidates_of
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.search.snapshot import Snapshot
+from pcpq.search.top_k import top_k
 from pcpq.segment.guard import Guard
 from pcpq.segment.list_statistics import ListStatistics
 from pcpq.segment.packing import MASK_ROWS, Blocks
 from pcpq.segment.part import Part, rows_in
-from pcpq.segment.segment import Allowed, Mask, Segment, refuse_string_filter
+from pcpq.segment.second_codes import SecondCodes
+from pcpq.segment.segment import Allowed, Mask, Scores, Segment, refuse_string_filter
 from pcpq.store.serialization import guard_of
 from pcpq.util.threads import map_threads
 
@@ -101,10 +106,12 @@ class SliceChecks:
 
 
 class SlicedPart:
-    """A range of lists of a part."""
+    """A range of lists of a part; `before` are slices of an earlier generation in the same shard."""
 
-    def __init__(self, part: Part, lists: slice) -> None:
+    def __init__(self, part: Part, lists: slice, before: Sequence[SlicedPart] = ()) -> None:
         whole, blocks = part.segment, part.segment.blocks
+        self._whole: Segment = whole
+        self._lists: slice = lists
         n_lists, size = len(blocks.rows) - 1, blocks.size
         first, last = int(blocks.rows[lists.start]), int(blocks.rows[lists.stop])
         first_block = int(blocks.places[lists.start]) // size
@@ -128,10 +135,13 @@ class SlicedPart:
                 ("ids", whole.ids),
             )
         }
-        spread: Any = WholeSpread(whole.spread, np.diff(blocks.rows))
+        spread: Any = WholeSpread(whole.spread, whole.list_sizes)
+        own_blocks = Blocks(rows, places, size)
+        known = [one.segment.second for one in before if one._whole is whole and one._lists == lists]
+        second = known[0] if known else second_of(whole, own_blocks, some)
         own = replace(
             whole,
-            blocks=Blocks(rows, places, size),
+            blocks=own_blocks,
             packed=packed._replace(
                 blocks=packed.blocks[some if packed.unpacked else some_blocks],
                 scales=None if packed.scales is None else packed.scales[some],
@@ -141,9 +151,10 @@ class SlicedPart:
             names=None,
             attributes=None,
             guard=None,
+            second=second,
             **columns,
         )
-        self.first, self.ids, self._whole = first, own.ids, whole
+        self.first, self.ids = first, own.ids
         guard = None
         if whole.guard is not None and last > first:
             checks = np.zeros(n_lists, np.uint32)
@@ -173,7 +184,8 @@ class SlicedPart:
     def only(self, mask: Mask, share: float = 0.0) -> Allowed:
         """Return the rows that a mask allows, without tombstones."""
         both = mask & self.not_removed
-        return Allowed(int(np.unpackbits(both.view(np.uint8)).sum()), both, share)
+        count = int(np.unpackbits(both.view(np.uint8)).sum())
+        return Allowed(count, both, share, self.segment.second)
 
     @property
     def every_row(self) -> Mask:
@@ -205,6 +217,25 @@ class SlicedPart:
         refuse_string_filter(ids)
         return self.segment.blocks.mask(np.isin(self.ids, ids))
 
+    def best(
+        self, search: Callable[..., tuple[Scores, Ids]], queries: Float32Array, k: int, most: int, more: int = 1
+    ) -> tuple[Scores, Ids]:
+        """Return the (n, k) best scores and ids that `search` finds, of equal scores the lower ids.
+
+        `search` takes queries and up to `most` as k, and returns rows, of equal scores the lower ones. So it is
+        asked for `more` than k, and for queries whose last scores are all equal again, for twice as many more.
+        """
+        count = min(k + more, most)
+        scores, rows = search(queries, k=count)
+        filled = rows >= 0
+        if self.segment.guard is not None:
+            self.segment.guard.rows(rows[filled])
+        best_scores, best_ids = top_k(scores, np.where(filled, self.ids[np.maximum(rows, 0)], -1), k)
+        tied = np.flatnonzero(filled[:, -1] & (scores[:, k - 1] == scores[:, -1]))
+        if count < most and len(tied):
+            best_scores[tied], best_ids[tied] = self.best(search, queries[tied], k, most, 2 * more)
+        return best_scores, best_ids
+
     def candidates(
         self, queries: Float32Array, k: int, probes: int, rerank: int, allowed: Allowed, threads: int | None
     ) -> Candidates:
@@ -222,6 +253,7 @@ class SlicedPart:
                 out_ids=found[some],
                 out_scores=scores[some],
                 allowed=allowed.mask,
+                second_allowed=allowed.second,
                 share=allowed.share,
                 out_scanned=codes[some],
             )
@@ -233,6 +265,15 @@ class SlicedPart:
         return candidates_of(codes, found, scores, self.ids, k)
 
 
-def sliced(snapshot: Snapshot, lists: slice) -> Sequence[SlicedPart]:
-    """Return a range of lists of all parts."""
-    return tuple(SlicedPart(part, lists) for part in snapshot.parts)
+def second_of(whole: Segment, blocks: Blocks, rows: slice) -> SecondCodes | None:
+    """Return the second codes of a range of rows, which are in `blocks`; None if there are none."""
+    if whole.second is None or rows.start == rows.stop:
+        return None
+    if rows == slice(0, len(whole)):
+        return whole.second
+    return whole.second.of_rows(whole.trained.codebooks, blocks, rows)
+
+
+def sliced(snapshot: Snapshot, lists: slice, before: Sequence[SlicedPart] = ()) -> Sequence[SlicedPart]:
+    """Return a range of lists of all parts; what is unchanged is taken from slices of an earlier generation."""
+    return tuple(SlicedPart(part, lists, before) for part in snapshot.parts)
