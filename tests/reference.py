@@ -103,3 +103,9 @@ def exact(vectors, queries, metric, k):
 def recall(found, truth):
     """The share of true rows that were found."""
     return np.mean([len(np.intersect1d(a, b)) / len(b) for a, b in zip(found, truth, strict=True)])
+
+
+def list_distances(rows, centroids):
+    """Squared distances of all rows from all centroids."""
+    rows, centroids = rows.astype(np.float64), centroids.astype(np.float64)
+    return np.square(rows[:, None] - centroids[None]).sum(axis=2)
