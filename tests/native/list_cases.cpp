@@ -258,9 +258,9 @@ void add_list_cases(Cases& cases) {
         for (bool nothing : {false, true}) cases.add("rank_lists", rank_lists, n, nothing);
         cases.add("rank_lists", rank_any_floats, n);
         cases.add("keep_reaching", keep_reaching, n);
+        for (Values kind : kAllValues) cases.add("keep_near", keep_near, (n + 7) / 8 * 8, kind);
         for (int kind = 0; kind < 4; kind++) {
             cases.add("keep_above", keep_above, n, kind);
-            cases.add("keep_near", keep_near, (n + 7) / 8 * 8, kind);
             cases.add("cut_keys", cut_keys, n, kind);
             cases.add("keep_pairs", keep_pairs, n, kind);
         }
