@@ -121,3 +121,9 @@ def rows_to_scan(order, nearest, lists, target):
         ]
         if np.mean(met) >= target:
             return float(np.mean([sizes[some[:probes]].sum() for some in order]))
+
+
+def list_distances(rows, centroids):
+    """Squared distances of all rows from all centroids."""
+    rows, centroids = rows.astype(np.float64), centroids.astype(np.float64)
+    return np.square(rows[:, None] - centroids[None]).sum(axis=2)

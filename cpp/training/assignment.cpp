@@ -270,20 +270,23 @@ void two_lists(const RoundedLists& lists, const TwoListsJob& job) {
     const int64_t d = lists.dimensions;
     const auto product = kernels().search.inner_product;
     Comparison comparison(lists, std::min(kSecondLists, lists.count));
-    std::vector<float> distances, residual(d);
+    std::vector<float> distances, residual(d), difference(d);
+    const auto subtract = [d](const float* row, const float* centroid, std::vector<float>& out) {
+        for (int64_t t = 0; t < d; t++) out[t] = row[t] - centroid[t];
+    };
     comparison.compare_with_all(job.rows, job.n, [&](int64_t i, const std::vector<int32_t>& near) {
         const float* row = job.rows + i * d;
         measure_distances(lists, row, near, distances);
         const size_t nearest = std::min_element(distances.begin(), distances.end()) - distances.begin();
-        const float* centroid = lists.centroids + near[nearest] * d;
-        for (int64_t t = 0; t < d; t++) residual[t] = row[t] - centroid[t];
-        const float square = product(residual.data(), residual.data(), d), along = product(residual.data(), row, d);
+        subtract(row, lists.centroids + near[nearest] * d, residual);
+        const float square = product(residual.data(), residual.data(), d);
         const float weight = square > 0.0f ? job.weight / square : 0.0f;
         float least = std::numeric_limits<float>::infinity();
         int32_t second = near[nearest];
         for (size_t other = 0; other < near.size(); other++) {
             if (other == nearest || distances[other] >= least) continue;  // the loss is not less than the distance
-            const float parallel = along - product(residual.data(), lists.centroids + near[other] * d, d);
+            subtract(row, lists.centroids + near[other] * d, difference);
+            const float parallel = product(residual.data(), difference.data(), d);
             const float loss = weight * parallel * parallel + distances[other];
             if (loss >= least) continue;
             least = loss;

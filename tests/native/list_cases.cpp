@@ -56,6 +56,30 @@ void inner_product(const Kernels& level, Record& record, Random random, int64_t 
     record.add(level.search.inner_product(a.data(), a.data(), d));
 }
 
+void squared_distance(const Kernels& level, Record& record, Random random, int64_t d, Values kind) {
+    const std::vector<float> a = random.values(kind, d), b = random.values(kind, d);
+    record.add(level.squared_distance(a.data(), b.data(), d));
+}
+
+// Scores of lists near to a bound and away from it; the last of them are padding.
+void keep_near(const Kernels& level, Record& record, Random random, int64_t n, Values kind) {
+    std::vector<int32_t> sums(n);
+    for (int32_t& sum : sums) sum = static_cast<int32_t>(random.between(-32767, 32767));
+    const std::vector<float> units = random.values(kind, n);
+    std::vector<float> penalties = random.values(kind, n);
+    penalties[n - 1] = std::numeric_limits<float>::infinity();
+    for (float least : {-std::numeric_limits<float>::infinity(), -1.0f, 0.0f, 100.0f}) {
+        std::vector<int32_t> indices(n + 8);
+        std::vector<float> lowest(n), highest(n);
+        const int64_t count = level.keep_near(sums.data(), n, 1e-3f, 0.5f, units.data(), penalties.data(), least,
+                                              indices.data(), lowest.data(), highest.data());
+        record.add(count);
+        record.add(indices, count);
+        record.add(lowest);
+        record.add(highest);
+    }
+}
+
 // Some lists, in the order of their numbers; the last one among them.
 void measure_bases(const Kernels& level, Record& record, Random random, int64_t d, int64_t n) {
     for (Values kind : kAllValues) {
@@ -224,6 +248,7 @@ void add_list_cases(Cases& cases) {
             cases.add("rotate_query", rotate_query, d, kind);
             cases.add("query_to_bytes", query_to_bytes, d, kind);
             cases.add("inner_product", inner_product, d, kind);
+            cases.add("squared_distance", squared_distance, d, kind);
         }
     for (int64_t d : {1, 8, 9, 100, 256})
         for (int64_t n : {1, 3, 4, 5, 8, 9, 14, 33}) cases.add("measure_bases", measure_bases, d, n);
@@ -233,6 +258,7 @@ void add_list_cases(Cases& cases) {
         for (bool nothing : {false, true}) cases.add("rank_lists", rank_lists, n, nothing);
         cases.add("rank_lists", rank_any_floats, n);
         cases.add("keep_reaching", keep_reaching, n);
+        for (Values kind : kAllValues) cases.add("keep_near", keep_near, (n + 7) / 8 * 8, kind);
         for (int kind = 0; kind < 4; kind++) {
             cases.add("keep_above", keep_above, n, kind);
             cases.add("cut_keys", cut_keys, n, kind);
