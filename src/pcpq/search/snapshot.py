@@ -144,12 +144,12 @@ class Snapshot:
 
     def scan_single(self, query: Any, plan: SearchPlan) -> Result | None:
         """Return the result of one query by a single native call; None if the query needs the general path."""
-        if type(query) is not ndarray or plan.k > plan.n_allowed:
+        if type(query) is not ndarray or query.ndim != 1 or plan.k > plan.n_allowed:
             return None
         scores, ids = empty(plan.k, FLOAT32), empty(plan.k, INT64)
         try:
             found = self.segments.search_one(query, plan.probes, plan.rerank, ids, scores)
-        except TypeError:  # not one contiguous row of float32
+        except TypeError:  # not a contiguous array of float32
             return None
         return Result(scores, ids, self.trained.metric) if found else None
 
