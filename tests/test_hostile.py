@@ -397,7 +397,5 @@ def test_candidates_and_lists_beyond_all_that_there_are_take_no_room(few):
     segment.searcher.search(queries=QUERIES, probes=1 << 60, rerank=1 << 60, out_ids=ids, out_scores=scores)
     assert np.array_equal(ids, wanted.ids)
     one, alone = np.empty(5, np.int64), np.empty(5, np.float32)
-    assert few._state.snapshot.segments.search_one(
-        query=QUERIES[0], probes=1 << 60, rerank=1 << 60, out_ids=one, out_scores=alone
-    )
+    assert few._state.snapshot.segments.search_one(QUERIES[0], 1 << 60, 1 << 60, one, alone)
     assert np.array_equal(one, wanted.ids[0])

@@ -64,3 +64,21 @@ def test_equal_vectors_in_several_segments_come_by_their_ids(vectors):
     wanted = [100, 101, 102, 400, 401, 402, 1000, 2000, 2001, 2002]
     found = index.search(vectors[0], 200, probes=20, rerank=500).ids
     assert [number for number in found.tolist() if number in wanted] == wanted
+
+
+def test_a_single_query_may_have_any_form(vectors):
+    index = pcpq.Index(metric="dot", n_lists=20).fit(vectors)
+    index.add(vectors)
+    query = np.round(vectors[0] * 64) / 64  # the same in float16
+    wanted = index.search(query, probes=5, rerank=50)
+    spaced, frozen = np.repeat(query, 2)[::2], query.copy()
+    frozen.flags.writeable = False
+    shifted = np.frombuffer(b"-" + query.tobytes(), np.uint8)[1:].view(np.float32)
+    others = [query.astype(dtype) for dtype in (np.float64, np.float16, ">f4")]
+    for same in (spaced, frozen, shifted, query.tolist(), *others):
+        found = index.search(same, probes=5, rerank=50)
+        np.testing.assert_array_equal(found.ids, wanted.ids)
+        np.testing.assert_array_equal(found.scores, wanted.scores)
+    for wrong, message in ((query[:-1], "11 dimensions"), (query * np.nan, "nan"), (np.float32(1), "shape")):
+        with pytest.raises(ValueError, match=message):
+            index.search(wrong, probes=5, rerank=50)

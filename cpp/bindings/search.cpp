@@ -390,11 +390,12 @@ public:
                              .count = count});
     }
 
-    bool search_one(Array<const float, 1> query, int64_t probes, int64_t rerank, Array<int64_t, 1> out_ids,
-                    Array<float, 1> out_scores) const {
-        const size_t k = out_ids.shape(0);
-        require(has_shape(out_scores, k), "outputs have the wrong shape");
-        if (segments_.empty() || !has_shape(query, segments_.front().searcher->lists().dimensions)) return false;
+    bool search_one(const Line<const float>& query, int64_t probes, int64_t rerank, const Line<int64_t>& out_ids,
+                    const Line<float>& out_scores) const {
+        const size_t k = out_ids.size();
+        require(out_scores.size() == k, "outputs have the wrong shape");
+        if (segments_.empty() || query.size() != static_cast<size_t>(segments_.front().searcher->lists().dimensions))
+            return false;
         std::vector<SearchJob> jobs;
         jobs.reserve(segments_.size());
         for (const Segment& segment : segments_) {
@@ -643,8 +644,7 @@ void bind_search(nb::module_& m) {
         .def("add", &Segments::add, nb::kw_only(), "searcher"_a, "allowed"_a.none(),
              "second_allowed"_a.none() = nb::none(), "share"_a, "count"_a,
              "Add a segment of which `count` rows may be found; their mask, None for all.")
-        .def("search_one", &Segments::search_one, nb::kw_only(), "query"_a.noconvert(), "probes"_a, "rerank"_a,
-             "out_ids"_a.noconvert(), "out_scores"_a.noconvert(),
+        .def("search_one", &Segments::search_one, "query"_a, "probes"_a, "rerank"_a, "out_ids"_a, "out_scores"_a,
              "The k best rows for a single query as it was given; False where fewer are found or its length is "
              "unusual.");
 }

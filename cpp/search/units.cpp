@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -11,6 +12,37 @@
 #include "search/search.h"
 
 namespace pcpq {
+namespace {
+
+// Room for n values, on the stack if they are few: a single query allocates nothing.
+template <class T, int64_t few>
+class Room {
+public:
+    explicit Room(int64_t n) {
+        if (n > few) many_ = std::make_unique_for_overwrite<T[]>(n);
+    }
+    T* data() { return many_ ? many_.get() : few_; }
+
+private:
+    T few_[few];
+    std::unique_ptr<T[]> many_;
+};
+
+// Puts the results of several segments in order; missing ones, with negative ids, come last.
+void merge(double* scores, int64_t* ids, int64_t count) {
+    std::vector<ResultRanking::Result> results;
+    results.reserve(count);
+    for (int32_t i = 0; i < count; i++)
+        if (ids[i] >= 0) results.emplace_back(scores[i], ids[i], i);
+    std::sort(results.begin(), results.end());
+    results.resize(count);
+    for (int64_t i = 0; i < count; i++) {
+        ids[i] = results[i].id;
+        scores[i] = results[i].score;
+    }
+}
+
+}  // namespace
 
 bool prepare_queries(const float* queries, int64_t n, int64_t d, const Units& units, float* out) {
     const float scale = 1.0f / units.query;
@@ -30,16 +62,16 @@ void return_scores(const double* scores, int64_t count, const Units& units, floa
     }
 }
 
-bool search_single(std::span<const SearchJob> segments, const float* query, const Units& units, int64_t k, int64_t* ids,
+bool search_single(std::span<SearchJob> jobs, const float* query, const Units& units, int64_t k, int64_t* ids,
                    float* scores) {
-    const int64_t d = segments.front().lists.dimensions;
-    std::vector<float> prepared(d);
+    const int64_t d = jobs.front().lists.dimensions;
+    Room<float, 1024> prepared(d);
     if (!prepare_queries(query, 1, d, units, prepared.data())) return false;
     int64_t total = 0;
-    for (const SearchJob& segment : segments) total += segment.k;
-    std::vector<double> found_scores(total);
-    std::vector<int64_t> found_ids(total);
-    std::vector<SearchJob> jobs(segments.begin(), segments.end());
+    for (const SearchJob& job : jobs) total += job.k;
+    if (total < k) return false;
+    Room<double, 128> found_scores(total);
+    Room<int64_t, 128> found_ids(total);
     int64_t first = 0;
     for (SearchJob& job : jobs) {
         job.n_queries = 1;
@@ -49,16 +81,9 @@ bool search_single(std::span<const SearchJob> segments, const float* query, cons
         first += job.k;
     }
     search_segments(jobs);
-    std::vector<ResultRanking::Result> best;
-    best.reserve(total);
-    for (int32_t i = 0; i < total; i++)
-        if (found_ids[i] >= 0) best.emplace_back(found_scores[i], found_ids[i], i);
-    if (static_cast<int64_t>(best.size()) < k) return false;
-    if (segments.size() > 1) std::sort(best.begin(), best.end());
-    for (int64_t i = 0; i < k; i++) {
-        ids[i] = best[i].id;
-        found_scores[i] = best[i].score;
-    }
+    if (jobs.size() > 1) merge(found_scores.data(), found_ids.data(), total);
+    if (found_ids.data()[k - 1] < 0) return false;
+    std::copy_n(found_ids.data(), k, ids);
     return_scores(found_scores.data(), k, units, scores);
     return true;
 }

@@ -23,9 +23,9 @@ bool prepare_queries(const float* queries, int64_t n, int64_t d, const Units& un
 // Scores of searches as they are returned. A missing one, which is minus infinity, stays the worst.
 void return_scores(const double* scores, int64_t count, const Units& units, float* out);
 
-// Searches several segments for one query as it was given; queries, ids and scores of the jobs are not used. Writes the
-// k best of all. Whether k rows were found: none are if the query needs more care.
-bool search_single(std::span<const SearchJob> segments, const float* query, const Units& units, int64_t k, int64_t* ids,
+// Searches several segments for one query as it was given; queries, ids and scores of the jobs are overwritten. Writes
+// the k best of all. Whether k rows were found: none are if the query needs more care.
+bool search_single(std::span<SearchJob> jobs, const float* query, const Units& units, int64_t k, int64_t* ids,
                    float* scores);
 
 }  // namespace pcpq

@@ -496,7 +496,8 @@ class Index:
             plan = known_plan(snapshot, k, target_recall, probes, rerank, threads)
             found = None if plan is None else snapshot.scan_single(queries, plan)
             if plan is not None and found is not None:
-                check_recall(snapshot, queries, plan)
+                if plan.sample is not None:
+                    check_recall(snapshot, queries, plan)
                 return found if kind == "int" and select is None else result_of(kind, snapshot, found, select)
         request = SearchRequest(
             k=k,

@@ -41,8 +41,9 @@ class Result(ScoresAndIds):
         `ids.ravel()`. Rows of missing results are null. None if no columns were selected
     """
 
-    metric: str | None
-    attributes: pyarrow.Table | None
+    # Defaults of the class: what is not set on a result takes no time, of some microseconds for a single query.
+    metric: str | None = None
+    attributes: pyarrow.Table | None = None
 
     def __new__(
         cls,
@@ -52,8 +53,10 @@ class Result(ScoresAndIds):
         attributes: pyarrow.Table | None = None,
     ) -> Result:
         """Return a result of these arrays."""
-        result = super().__new__(cls, scores, ids)
-        result.metric, result.attributes = metric, attributes
+        result = tuple.__new__(cls, (scores, ids))
+        result.metric = metric
+        if attributes is not None:
+            result.attributes = attributes
         return result
 
     def _replace(self, **values: Any) -> Result:

@@ -31,8 +31,9 @@ from pcpq.segment.segment import Allowed, Scores, Segment
 from pcpq.segment.trained import Trained
 from pcpq.util.lazy import lazy
 
-# Made once: a search for one query takes a few microseconds.
+# Made and looked up once: a search for one query takes a few microseconds.
 FLOAT32, INT64 = np.dtype(np.float32), np.dtype(np.int64)
+empty, ndarray = np.empty, np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,13 +144,11 @@ class Snapshot:
 
     def scan_single(self, query: Any, plan: SearchPlan) -> Result | None:
         """Return the result of one query by a single native call; None if the query needs the general path."""
-        if type(query) is not np.ndarray or query.ndim != 1 or plan.k > plan.n_allowed:
+        if type(query) is not ndarray or query.ndim != 1 or plan.k > plan.n_allowed:
             return None
-        scores, ids = np.empty(plan.k, FLOAT32), np.empty(plan.k, INT64)
+        scores, ids = empty(plan.k, FLOAT32), empty(plan.k, INT64)
         try:
-            found = self.segments.search_one(
-                query=query, probes=plan.probes, rerank=plan.rerank, out_ids=ids, out_scores=scores
-            )
+            found = self.segments.search_one(query, plan.probes, plan.rerank, ids, scores)
         except TypeError:  # not a contiguous array of float32
             return None
         return Result(scores, ids, self.trained.metric) if found else None
