@@ -150,6 +150,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder of NAME_base.npy and NAME_query.npy (default: PCPQ_DATA)")
     parser.add_argument("--rows", nargs="+", type=int, help=f"numbers of vectors (default: {ROWS})")
+    parser.add_argument("--name", help="name of the result, for another version of pcpq")
     options = parser.parse_args()
     generator = np.random.default_rng(0)
     data = load(data_folder(options.data), "glove", default_metric("glove"))
@@ -176,7 +177,7 @@ def main() -> None:
             "exponents_between": [round(float(x), 3) for x in np.diff(times) / np.diff(sizes)],
         }
     print(growth)
-    name = "growth_" + "_".join(map(str, options.rows)) if options.rows else "growth"
+    name = options.name or ("growth_" + "_".join(map(str, options.rows)) if options.rows else "growth")
     result = {"environment": environment(), "target": TARGET, "rounds": ROUNDS, "runs": runs, "growth": growth}
     save(RESULTS / f"{name}.json", result)
 
