@@ -78,7 +78,8 @@ class RoundedLists:
         # What rows and centroids share costs no precision if it is subtracted. Short rows are near to short
         # centroids: around a place near these, which is the mean if all lengths are alike, both stay short.
         lengths = np.linalg.norm(centroids, axis=1)
-        shares = 1 / (lengths + np.float32(max(LEAST_LENGTH * float(lengths.mean()), TINY)))
+        least = np.float32(max(LEAST_LENGTH * float(lengths.mean()), TINY))
+        shares = least / (lengths + least)
         centre = (centroids * shares[:, None]).sum(axis=0) / shares.sum()
         around = centroids - centre
         squares = np.einsum("ij,ij->i", around, around)
