@@ -226,17 +226,30 @@ def default_code() -> str:
     columns += [(level, mode, 0.95) for level in ("avx2", "portable") for mode in MODES]
     lines = []
     for one in found["sets"]:
-        ratios = {(run["mode"], run["target"]): run["speed_of_six_over_four"] for run in one["runs"]}
-        cells = []
-        for level, mode, target in columns:
-            ratio = ratios.get((mode, target), {}).get(level)
-            cells.append("" if ratio is None else "{median} ({interval[0]} to {interval[1]})".format(**ratio))
-        sizes = " / ".join(f"{index['bytes_per_vector']:.0f}" for index in one["indexes"].values())
-        lines.append((one["name"], sizes, *cells))
-    head = [f"{level}, {MODES[mode]}, {target}" for level, mode, target in columns]
-    return (
-        markdown(["set", "bytes per vector, four / six", *head], lines) + "\n\n" + ran_in(found["environment"])
-    )
+        runs = {(run["mode"], run["target"]): run["codes"] for run in one["runs"]}
+        for code, index in list(one["indexes"].items())[1:]:
+            cells = []
+            for level, mode, target in columns:
+                ratio = runs[mode, target][code][level]["speed_over_four_bits"]
+                cells.append("{median} ({interval[0]} to {interval[1]})".format(**ratio))
+            sizes = [one["indexes"][some]["bytes_per_vector"] for some in (code, "PQ 2/16")]
+            name = f"{code}, default" if index["default"] else code
+            lines.append((one["name"], name, f"{sizes[0]:.0f} / {sizes[1]:.0f}", *cells))
+    head = ["set", "code", "bytes per vector, this / PQ 2/16"]
+    head += [f"{level}, {MODES[mode]}, {target}" for level, mode, target in columns]
+    return markdown(head, lines) + "\n\n" + ran_in(found["environment"])
+
+
+def second_lists() -> str:
+    """Return the table of the rows that a second list per vector leaves to scan, on samples."""
+    found = committed("second_lists")
+    lines = []
+    for one in found["sets"]:
+        cells = [f"{min(shares)} to {max(shares)}" for shares in one["shares"].values()]
+        part = f"{one['choice_seconds'] / one['build_seconds']:.0%}"
+        lines.append((one["name"], f"{one['n']:,}", *cells, one["choice_seconds"], part))
+    head = ("set", "vectors", "share, rows as queries", "share, queries", "CPU seconds", "part of a build")
+    return markdown(head, lines) + "\n\n" + ran_in(found["environment"])
 
 
 def projective() -> str:
@@ -703,6 +716,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "wide": wide,
     "default_code": default_code,
     "projective": projective,
+    "second_lists": second_lists,
     "spill": spill,
     "growth": growth,
     "largest": largest,

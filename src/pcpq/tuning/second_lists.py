@@ -29,7 +29,7 @@ LEAST_VECTORS = 100_000
 ROWS, ELEMENTS, QUERIES, MORE_LISTS = 40_000, 1 << 24, 500, 2
 NEIGHBOURS = 10
 # A second list takes memory for a second code and time to build: it must save so much of the rows scanned.
-# Measured shares are 0.58 to 0.71 for embeddings of text, and 0.84 and more for sets that hardly gain.
+# Shares of many sets: docs/design/index.md. Embeddings of text are below, sets that hardly gain above.
 LARGEST_SHARE = 0.78
 
 
@@ -66,7 +66,7 @@ def lists_per_vector(
     if config.lists_per_vector is not None:
         return config.lists_per_vector
     packed = config.quantizer is None or not never_packed(config.quantizer)
-    rows = min(ROWS, ELEMENTS // sample.dimensions, len(sample) - QUERIES)
+    rows = sample_rows(sample)
     if config.keep is None or not packed or (n or len(sample)) < LEAST_VECTORS or rows < 1:
         return 1
     # Draws of its own: lists are the same whether this was chosen or given.
@@ -74,6 +74,11 @@ def lists_per_vector(
     share = rows_share(config.metric, sample, rows, queries, generator, threads)
     logger.info("with a second list per vector, a sample needs %.0f %% of the rows", 100 * share)
     return 2 if share <= LARGEST_SHARE else 1
+
+
+def sample_rows(sample: Sample) -> int:
+    """Return the number of rows to measure with; not positive if the sample is too small."""
+    return min(ROWS, ELEMENTS // sample.dimensions, len(sample) - QUERIES)
 
 
 @one_blas_thread
