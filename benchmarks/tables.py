@@ -230,6 +230,9 @@ def default_code() -> str:
         for code, index in list(one["indexes"].items())[1:]:
             cells = []
             for level, mode, target in columns:
+                if (mode, target) not in runs:
+                    cells.append("not reached")
+                    continue
                 ratio = runs[mode, target][code][level]["speed_over_four_bits"]
                 cells.append("{median} ({interval[0]} to {interval[1]})".format(**ratio))
             sizes = [one["indexes"][some]["bytes_per_vector"] for some in (code, "PQ 2/16")]
@@ -439,7 +442,8 @@ def over_peers(results: list[tuple[tuple[str, ...], Path]]) -> str:
         middle = next(run["contestants"] for run in found["runs"] if run["target"] == 0.95)
         for peer in peers:
             sizes = " / ".join(f"{middle[name]['bytes_per_vector']:.0f}" for name in ("pcpq", peer))
-            lines.append((peer, sizes, *(f"{ratio:.1f}x" for ratio in ratios_of(found, peer))))
+            ratios = ratios_of(found, peer)
+            lines.append((peer, sizes, *(r if isinstance(r, str) else f"{r:.1f}x" for r in ratios)))
         names.append(f"`{path.name}`")
         dates.add("{cpu}, {simd}, {cpus} CPU, {date}".format(**found["environment"]))
     table = markdown(("peer", "bytes per vector, pcpq / peer", *heads), lines)

@@ -399,3 +399,5 @@ def test_candidates_and_lists_beyond_all_that_there_are_take_no_room(few):
     one, alone = np.empty(5, np.int64), np.empty(5, np.float32)
     assert few._state.snapshot.segments.search_one(QUERIES[0], 1 << 60, 1 << 60, one, alone)
     assert np.array_equal(one, wanted.ids[0])
+    with pytest.raises(ValueError, match="outputs have the wrong shape"):
+        few._state.snapshot.segments.search_one(QUERIES[0], 1, 1, one[:0], alone[:0])

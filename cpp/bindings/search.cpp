@@ -393,7 +393,7 @@ public:
     bool search_one(const Line<const float>& query, int64_t probes, int64_t rerank, const Line<int64_t>& out_ids,
                     const Line<float>& out_scores) const {
         const size_t k = out_ids.size();
-        require(out_scores.size() == k, "outputs have the wrong shape");
+        require(k > 0 && out_scores.size() == k, "outputs have the wrong shape");
         if (segments_.empty() || query.size() != static_cast<size_t>(segments_.front().searcher->lists().dimensions))
             return false;
         std::vector<SearchJob> jobs;
