@@ -1,8 +1,9 @@
 """Which code should be the default: four bits or six, in whole searches on every SIMD level; one thread.
 
-    python benchmarks/default_code.py --data FOLDER [--sets glove minilm]
+    python benchmarks/default_code.py --data FOLDER
+    python benchmarks/default_code.py --data FOLDER --sets minilm latent512 latent768 --name default_code_long
 
-PQ of four bits with sections of 2, and of six bits with sections of 3 and 4, everything else as pcpq.build
+PQ of four bits with sections of 2, and of six bits with sections of 3 to 6, everything else as pcpq.build
 chooses it. For each code, recall and mode, probes and rerank are chosen on one half of the queries with the
 best SIMD level, and adjusted on the other half to just reach the recall. All are timed there on all levels
 in alternation, by CPU time: answers are the same on all levels, so an index of the other kind costs what the
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import synthetic
 from common import data_folder, default_metric, load, save, shared_rows, summary
 from peers import settled
 from peers_base import Contestant, Setting
@@ -36,7 +38,9 @@ CODES = {
     FOUR_BITS: {"section_size": 2},
     "PQ 3/64": {"section_size": 3, "n_centers": 64},
     "PQ 4/64": {"section_size": 4, "n_centers": 64},
+    "PQ 6/64": {"section_size": 6, "n_centers": 64},
 }
+LONG = 384  # dimensions from which on sections of 6 are measured
 TARGETS = (0.90, 0.95, 0.98)
 RERANKS = (25, 40, 60, 100, 160, 250)
 ROUNDS, QUERIES = 5, 500
@@ -86,7 +90,7 @@ def compare(sweeps: dict[str, Sweep], mode: str, target: float, reported: Querie
     _core.set_simd_level("auto")
     for level in _core.simd_levels():
         four = np.array(times[FOUR_BITS, level])
-        for code in CODES:
+        for code in codes:
             seconds = np.array(times[code, level])
             codes[code][level] = {
                 "microseconds": round(1e6 * float(np.median(seconds)) / len(reported.vectors), 2),
@@ -99,11 +103,14 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
     """Return the results of one data set."""
     data_name, *other = name.split()
     metric = other[0] if other else default_metric(data_name)
-    data = load(folder, data_name, metric)
+    data = load(None if name in synthetic.SETS else folder, data_name, metric)
+    d = data.base.shape[1]
     reported = Queries(data.queries[:QUERIES], data.top[:QUERIES])
     sweeps, built = {}, {}
-    default = wide_code(data.base.shape[1])
+    default = wide_code(d)
     for code, kind in CODES.items():
+        if d < LONG and kind["section_size"] > 4:
+            continue
         index = Pcpq({"quantizer": {"method": "PQ", **kind}}, None)
         index.build(data.base, metric)
         index.n_lists = index.index.stats()["lists"]
@@ -118,19 +125,20 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
     found = [run for run in runs if run is not None]
     for run in found:
         print(name, run, flush=True)
-    return {"name": name, "n": len(data.base), "d": data.base.shape[1], "indexes": built, "runs": found}
+    return {"name": name, "n": len(data.base), "d": d, "indexes": built, "runs": found}
 
 
 def main() -> None:
     """Parse options and run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder of NAME_base.npy and NAME_query.npy (default: PCPQ_DATA)")
-    parser.add_argument("--sets", nargs="+", default=SETS, choices=SETS)
+    parser.add_argument("--sets", nargs="+", default=SETS, choices=(*SETS, *synthetic.SETS))
+    parser.add_argument("--name", default="default_code", help="name of the result")
     options = parser.parse_args()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     sets = [measure(name, data_folder(options.data)) for name in options.sets]
     result = {"environment": environment(), "threads": 1, "clock": "CPU time", "rounds": ROUNDS, "sets": sets}
-    save(RESULTS / "default_code.json", result)
+    save(RESULTS / f"{options.name}.json", result)
 
 
 if __name__ == "__main__":

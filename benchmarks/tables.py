@@ -221,11 +221,12 @@ def wide() -> str:
 
 def default_code() -> str:
     """Return the table of the speed of six-bit codes relative to four-bit codes, by set and SIMD level."""
-    found = committed("default_code")
+    files = [committed(name) for name in ("default_code", "default_code_long")]
+    sets = {one["name"]: one for found in files for one in found["sets"]}
     columns = [("avx512", mode, target) for mode in MODES for target in (0.9, 0.95, 0.98)]
     columns += [(level, mode, 0.95) for level in ("avx2", "portable") for mode in MODES]
     lines = []
-    for one in found["sets"]:
+    for one in sets.values():
         runs = {(run["mode"], run["target"]): run["codes"] for run in one["runs"]}
         for code, index in list(one["indexes"].items())[1:]:
             cells = []
@@ -240,7 +241,7 @@ def default_code() -> str:
             lines.append((one["name"], name, f"{sizes[0]:.0f} / {sizes[1]:.0f}", *cells))
     head = ["set", "code", "bytes per vector, this / PQ 2/16"]
     head += [f"{level}, {MODES[mode]}, {target}" for level, mode, target in columns]
-    return markdown(head, lines) + "\n\n" + ran_in(found["environment"])
+    return "\n\n".join([markdown(head, lines), *(ran_in(found["environment"]) for found in files)])
 
 
 def second_lists() -> str:

@@ -34,7 +34,7 @@ def level(request):
 @pytest.mark.kernels
 def test_codes_of_six_bits_are_the_default_where_avx512_scans_them(level):
     for n in (training.LEAST_WIDE, None):
-        for dimensions, size in ((12, 3), (191, 3), (192, 4)):
+        for dimensions, size in ((12, 3), (191, 3), (192, 4), (383, 4), (384, 6), (1536, 6)):
             wide = f"PQ(section_size={size}, n_centers=64)"
             expected = wide if level == "avx512" else "PQ(section_size=2)"
             assert repr(training.default_quantizer(CONFIG, dimensions, n)) == expected

@@ -68,7 +68,7 @@ def build(
         with at most 16 codewords and 16 scales per section are scanned fastest. None: QPCPQ(section_size=2)
         with 16 scales if keep is None; otherwise PQ(section_size=2), or, for 40,000 vectors and more on a
         processor with AVX-512 (VBMI), PQ(section_size=3, n_centers=64), which it scans faster (sections of 4
-        from 192 dimensions on)
+        from 192 dimensions on, of 6 from 384 on)
     n_lists : number of inverted lists; None: twice the square root of the number of vectors
     rotation : rotation of vectors before they are split into sections: None, "random", or "learned" from the
         codes

@@ -24,8 +24,8 @@ LEAST_ROWS_PER_LIST = 8
 
 # Number of vectors from which on codes of six bits can be the default: lists of 100 rows fill blocks of 64.
 LEAST_WIDE = 40_000
-# Dimensions from which on its sections have four coordinates: codes of long vectors are accurate enough then.
-MANY_DIMENSIONS = 192
+# The sizes of its sections, and the dimensions from which on they are used: fewer bytes for longer vectors.
+WIDE_SECTIONS = ((6, 384), (4, 192), (3, 0))
 
 
 def default_lists(n: int) -> int:
@@ -97,7 +97,8 @@ def default_quantizer(config: IndexConfig, dimensions: int, n: int | None) -> Qu
 
 def wide_code(dimensions: int) -> PQ:
     """Return the default code of six bits."""
-    return PQ(section_size=4 if dimensions >= MANY_DIMENSIONS else min(3, dimensions), n_centers=64)
+    size = next(size for size, least in WIDE_SECTIONS if dimensions >= least)
+    return PQ(section_size=min(size, dimensions), n_centers=64)
 
 
 def choices_made(config: IndexConfig, trained: Trained) -> str | None:
