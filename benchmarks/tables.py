@@ -312,7 +312,15 @@ def growth() -> str:
         head += [f"{mode}, µs", "rerank", "recall"]
     exponents = " and ".join(f"{found['growth'][mode]['exponent']} ({title})" for mode, title in MODES.items())
     text = f"\n\nTime grows as n to the power of {exponents}. "
-    return markdown(head, lines) + text + ran_in(found["environment"])
+    earlier = {run["n"]: run for run in committed("growth_before")["runs"]}
+    now = {run["n"]: run for run in found["runs"]}
+    shares = [
+        (f"{n:,}", *(round(now[n][mode]["microseconds"] / run[mode]["microseconds"], 2) for mode in MODES))
+        for n, run in earlier.items()
+    ]
+    beside = markdown(("vectors", *(f"{title}, now / before" for title in MODES.values())), shares)
+    before = f"\n\nTimes relative to those before there were codes of six bits:\n\n{beside}"
+    return markdown(head, lines) + text + ran_in(found["environment"]) + before
 
 
 def largest() -> str:
