@@ -75,7 +75,7 @@ def content(directory: Path) -> dict:
     return {"manifest": manifest, "kinds": sorted(kinds), "files": files}
 
 
-@pytest.mark.parametrize("lists_per_vector", [1, 2])
+@pytest.mark.parametrize("lists_per_vector", [None, 2])
 def test_files_become_the_index_that_one_process_makes(
     lists_per_vector, cluster, files, single, vectors, tmp_path
 ):
