@@ -39,6 +39,7 @@ public:
             PyErr_Clear();
             return false;
         }
+        if (reinterpret_cast<uintptr_t>(buffer_.buf) % alignof(T) != 0) return false;
         const char kind = buffer_.format ? buffer_.format[0] : '\0';
         const bool same_kind = std::is_floating_point_v<T> ? kind == 'f' : kind == 'l' || kind == 'q';
         return buffer_.ndim == 1 && same_kind && buffer_.format[1] == '\0' && buffer_.itemsize == sizeof(T);
