@@ -33,7 +33,7 @@ def prepare_queries(trained: Trained, queries: Any) -> PreparedQueries:
     if queries.shape[1] != trained.dimensions:
         raise ValueError(f"queries have {queries.shape[1]} dimensions, the index has {trained.dimensions}")
     cosine = trained.metric == "cosine"
-    if queries.dtype == np.float32 and queries.flags.c_contiguous:
+    if queries.dtype == np.float32 and queries.flags.c_contiguous and queries.flags.aligned:
         rows = np.empty(queries.shape, np.float32)
         if _core.prepare_queries(
             queries=queries, query_unit=trained.query_unit, unit_length=cosine, out_queries=rows
