@@ -66,8 +66,9 @@ def test_equal_vectors_in_several_segments_come_by_their_ids(vectors):
     assert [number for number in found.tolist() if number in wanted] == wanted
 
 
-def test_a_single_query_may_have_any_form(vectors):
-    index = pcpq.Index(metric="dot", n_lists=20).fit(vectors)
+@pytest.mark.parametrize("metric", ["dot", "cosine", "euclidean"])
+def test_a_single_query_may_have_any_form(metric, vectors):
+    index = pcpq.Index(metric=metric, n_lists=20).fit(vectors)
     index.add(vectors)
     query = np.round(vectors[0] * 64) / 64  # the same in float16
     wanted = index.search(query, probes=5, rerank=50)

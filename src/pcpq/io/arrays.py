@@ -126,11 +126,11 @@ def empty_lines(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
 
 
 def handy(rows: FloatArray, out_units: Float32Array | None = None) -> bool:
-    """Return whether rows can be used without conversion: contiguous float32 with lengths in the usual range.
+    """Return whether rows can be used without conversion: contiguous, aligned float32 with usual lengths.
 
     If `out_units` is given, the rows scaled to length 1 are written to it.
     """
-    if rows.dtype != np.float32 or not rows.flags.c_contiguous:
+    if rows.dtype != np.float32 or not (rows.flags.c_contiguous and rows.flags.aligned):
         return False
     least, most = _core.length_range(rows, out_units=out_units)
     # NaN and infinity fail this comparison as well.
