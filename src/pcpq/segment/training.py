@@ -20,8 +20,6 @@ LEAST_TRAINING_ROWS = 65_536
 TRAINING_ROWS = 1 << 18
 # Lists have at least so many training rows on average, unless n_lists is given.
 LEAST_ROWS_PER_LIST = 8
-
-
 # Number of vectors from which on codes of six bits can be the default: lists of 100 rows fill blocks of 64.
 LEAST_WIDE = 40_000
 # The sizes of its sections, and the dimensions from which on they are used: fewer bytes for longer vectors.
@@ -107,7 +105,9 @@ def choices_made(config: IndexConfig, trained: Trained) -> str | None:
         return config.chosen
     found = []
     if config.quantizer is None and trained.codebooks.wide:
-        found.append(f"{wide_code(trained.dimensions)!r}: AVX-512 scans codes of six bits fastest")
+        used = trained.codebooks.quantizers[0].get_params()
+        code = PQ(section_size=used["section_size"], n_centers=used["n_centers"])
+        found.append(f"{code!r}: AVX-512 scans codes of six bits fastest")
     if config.lists_per_vector is None and trained.second_lists:
-        found.append("lists_per_vector=2: with a second list, the same recall needs much fewer rows")
+        found.append("lists_per_vector=2: with a second list, the same recall needs far fewer rows")
     return "; ".join(found) or None
