@@ -60,6 +60,11 @@ struct Scan {
 
 constexpr int32_t kSignedZero = 32768;  // added to signed sums, so that they compare as unsigned ones do
 
+// The least and the greatest of a section's products with its codewords.
+struct ProductRange {
+    float least, greatest;
+};
+
 // What a scan reads of an index.
 struct ScanInput {
     const Lists& lists;
@@ -98,13 +103,15 @@ struct SearchKernels {
     Cut (*cut_keys)(int32_t* keys, int64_t n, int64_t wanted);
     // Moves the pairs that a cut leaves to the front: above `value`, or at it with a row up to `last_row`; how many.
     int64_t (*keep_pairs)(int32_t* scores, int32_t* rows, int64_t n, int32_t value, int32_t last_row);
-    // The products of a query's sections with the codewords of a list, (m, 16), wide: (m, 64).
-    void (*codeword_products)(const Codes& codes, int64_t list, const float* query, float* products);
+    // The products of a query's sections with the codewords of a list, (m, 16), wide: (m, 64), and their ranges, (m,).
+    void (*codeword_products)(const Codes& codes, int64_t list, const float* query, float* products,
+                              ProductRange* ranges);
     // A lookup table holds them as small integers, one byte each: the least unit they can have, and with the
     // unit of the scan, the table itself and the scan's constant and zero.
-    float (*lookup_unit)(const Codes& codes, int64_t list, const float* products, float length, float largest_base);
-    void (*make_lookup_table)(const Codes& codes, int64_t list, const float* products, float length, Scan& scan,
-                              uint8_t* table);
+    float (*lookup_unit)(const Codes& codes, int64_t list, const ProductRange* ranges, float length,
+                         float largest_base);
+    void (*make_lookup_table)(const Codes& codes, int64_t list, const float* products, const ProductRange* ranges,
+                              float length, Scan& scan, uint8_t* table);
     // What integer scores of lists start from; both have room for n rounded up to 8.
     void (*round_bases)(const float* bases, int64_t n, const Scan& scan, int32_t* starts);
     // A score that more than `wanted` rows of some lists are likely to reach.

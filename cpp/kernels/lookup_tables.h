@@ -21,42 +21,57 @@ inline void rotate_query(const float* matrix, const float* query, int64_t d, flo
     }
 }
 
-// products[j][i] = <q_j, c_ij>, (m, K).
+// products[j][i] = <q_j, c_ij>, (m, K), and the least and the greatest of each section, found while they are in registers.
 template <int K, int D>
-void sized_products(const Codes& codes, const float* codewords, const float* query, float* products) {
+void sized_products(const Codes& codes, const float* codewords, const float* query, float* products,
+                    ProductRange* ranges) {
+    constexpr int kVectors = K / kWideLanes;
     const int64_t size = D > 0 ? D : codes.section_size;
-    for (int64_t j = 0; j < codes.sections; j++, codewords += K * size, query += size)  // (D, K)
-        for (int64_t i = 0; i < K; i += 2 * kLanes) {
-            Floats low = load(codewords + i) * broadcast(query[0]);
-            Floats high = load(codewords + i + kLanes) * broadcast(query[0]);
-            for (int64_t t = 1; t < size; t++) {
-                low = low + load(codewords + t * K + i) * broadcast(query[t]);
-                high = high + load(codewords + t * K + i + kLanes) * broadcast(query[t]);
-            }
-            store(products + j * K + i, low);
-            store(products + j * K + i + kLanes, high);
+    for (int64_t j = 0; j < codes.sections; j++, codewords += K * size, query += size, products += K) {  // (D, K)
+        WideFloats sums[kVectors];
+        const WideFloats first = broadcast_wide_floats(query[0]);
+#pragma GCC unroll 8
+        for (int v = 0; v < kVectors; v++) sums[v] = load_wide_floats(codewords + v * kWideLanes) * first;
+        for (int64_t t = 1; t < size; t++) {
+            const WideFloats coordinate = broadcast_wide_floats(query[t]);
+#pragma GCC unroll 8
+            for (int v = 0; v < kVectors; v++)
+                sums[v] = sums[v] + load_wide_floats(codewords + t * K + v * kWideLanes) * coordinate;
         }
-}
-
-template <int K>
-inline void products_of(const Codes& codes, int64_t list, const float* query, float* products) {
-    const float* codewords = of_list(codes, codes.codewords, list, codes.sections * codes.section_size * K);
-    switch (codes.section_size) {
-        case 1:
-            return sized_products<K, 1>(codes, codewords, query, products);
-        case 2:
-            return sized_products<K, 2>(codes, codewords, query, products);
-        case 3:
-            return sized_products<K, 3>(codes, codewords, query, products);
-        case 4:
-            return sized_products<K, 4>(codes, codewords, query, products);
-        default:
-            return sized_products<K, 0>(codes, codewords, query, products);
+        WideFloats low = sums[0], high = sums[0];
+        store(products, sums[0]);
+#pragma GCC unroll 8
+        for (int v = 1; v < kVectors; v++) {
+            store(products + v * kWideLanes, sums[v]);
+            low = smaller(low, sums[v]);
+            high = larger(high, sums[v]);
+        }
+        ranges[j] = {.least = least_lane(low), .greatest = greatest_lane(high)};
     }
 }
 
-inline void codeword_products(const Codes& codes, int64_t list, const float* query, float* products) {
-    (codes.coding == Coding::wide ? products_of<64> : products_of<16>)(codes, list, query, products);
+template <int K>
+inline void products_of(const Codes& codes, int64_t list, const float* query, float* products, ProductRange* ranges) {
+    const float* codewords = of_list(codes, codes.codewords, list, codes.sections * codes.section_size * K);
+    switch (codes.section_size) {
+        case 1:
+            return sized_products<K, 1>(codes, codewords, query, products, ranges);
+        case 2:
+            return sized_products<K, 2>(codes, codewords, query, products, ranges);
+        case 3:
+            return sized_products<K, 3>(codes, codewords, query, products, ranges);
+        case 4:
+            return sized_products<K, 4>(codes, codewords, query, products, ranges);
+        case 6:
+            return sized_products<K, 6>(codes, codewords, query, products, ranges);
+        default:
+            return sized_products<K, 0>(codes, codewords, query, products, ranges);
+    }
+}
+
+inline void codeword_products(const Codes& codes, int64_t list, const float* query, float* products,
+                              ProductRange* ranges) {
+    (codes.coding == Coding::wide ? products_of<64> : products_of<16>)(codes, list, query, products, ranges);
 }
 
 // The bias is two more sections: its byte's low digit and its high one, to the base of the entries per section.
@@ -71,31 +86,16 @@ inline float usable(float unit) {
     return unit > 0.0f ? unit : 1.0f;  // all products are zero: any unit will do
 }
 
-// The least and the greatest of a section's products.
-struct ProductRange {
-    float least, greatest;
-};
-template <int K>
-inline ProductRange range_of(const float* products) {
-    Floats low = load(products), high = low;
-    for (int i = kLanes; i < K; i += kLanes) {
-        low = smaller(low, load(products + i));
-        high = larger(high, load(products + i));
-    }
-    return {least_lane(low), greatest_lane(high)};
-}
-
 // Plain and wide codes: unsigned bytes, counted from each section's least product. The unit is such that any four
 // neighbours add up to at most 254 with rounding, all of them to less than 65,536.
 template <int K>
-inline float plain_unit(const Codes& codes, const float* products, float step, float largest_base) {
+inline float plain_unit(const Codes& codes, const ProductRange* ranges, float step, float largest_base) {
     const int64_t padded = table_sections(codes);
     float four = 0.0f, widest = 0.0f, total = 0.0f;
     for (int64_t j = 0; j < padded; j++) {
         float range = 0.0f;
         if (j < codes.sections) {
-            const ProductRange found = range_of<K>(products + j * K);
-            range = found.greatest - found.least;
+            range = ranges[j].greatest - ranges[j].least;
         } else if (j < codes.sections + 2) {
             range = step * (j == codes.sections ? K - 1 : 255 / K * K);
         }
@@ -110,14 +110,20 @@ inline float plain_unit(const Codes& codes, const float* products, float step, f
 }
 
 template <int K>
-inline void plain_table(const Codes& codes, const float* products, float step, Scan& scan, uint8_t* table) {
-    const Floats inverse = broadcast(1.0f / scan.unit);
+inline void plain_table(const Codes& codes, const float* products, const ProductRange* ranges, float step, Scan& scan,
+                        uint8_t* table) {
+    constexpr int kVectors = 16 / kWideLanes;
+    const WideFloats inverse = broadcast_wide_floats(1.0f / scan.unit);
     for (int64_t j = 0; j < codes.sections; j++) {
-        const float low = range_of<K>(products + j * K).least;
-        for (int64_t i = j * K; i < (j + 1) * K; i += 2 * kLanes)
-            store_bytes(table + i, (load(products + i) - broadcast(low)) * inverse,
-                        (load(products + i + kLanes) - broadcast(low)) * inverse);
-        scan.constant += low;
+        const WideFloats low = broadcast_wide_floats(ranges[j].least);
+#pragma GCC unroll 4
+        for (int64_t i = j * K; i < (j + 1) * K; i += 16) {
+            WideFloats entries[kVectors];
+            for (int v = 0; v < kVectors; v++)
+                entries[v] = (load_wide_floats(products + i + v * kWideLanes) - low) * inverse;
+            store_sixteen_bytes(table + i, entries);
+        }
+        scan.constant += ranges[j].least;
     }
     for (int64_t j = codes.sections; j < table_sections(codes); j++) {
         const bool upper = j == codes.sections + 1;
@@ -131,13 +137,13 @@ inline void plain_table(const Codes& codes, const float* products, float step, S
 
 // Scaled codes: signed bytes, shifted by 128. A sum is <q, decoded> in units: by Cauchy and Schwarz |q| * reach bounds
 // it, plus the bias and half a unit of rounding per section times the largest step.
-inline float scaled_unit(const Codes& codes, int64_t list, const float* products, float length, float step,
+inline float scaled_unit(const Codes& codes, int64_t list, const ProductRange* ranges, float length, float step,
                          float largest_base) {
     const float* step_units = of_list(codes, codes.step_units, list, codes.sections);
     float largest = 4.0f * step;
     for (int64_t j = 0; j < codes.sections; j++) {
-        const Floats sizes = larger(magnitude(load(products + j * 16)), magnitude(load(products + j * 16 + 8)));
-        largest = larger(largest, greatest_lane(sizes) * step_units[j]);
+        const float size = larger(__builtin_fabsf(ranges[j].least), __builtin_fabsf(ranges[j].greatest));
+        largest = larger(largest, size * step_units[j]);
     }
     const float room = 32700.0f - 0.5f * codes.largest_step * (codes.sections + 2);
     const float by_sum = (length * codes.reach + 255.0f * step) / room;
@@ -162,22 +168,22 @@ inline void scaled_table(const Codes& codes, int64_t list, const float* products
 }
 
 // The least unit of a lookup table: no sum of its entries is too large, and a base is less than 2^30.
-inline float lookup_unit(const Codes& codes, int64_t list, const float* products, float length, float largest_base) {
+inline float lookup_unit(const Codes& codes, int64_t list, const ProductRange* ranges, float length,
+                         float largest_base) {
     const float step = bias_step_of(codes, length);
-    if (codes.coding == Coding::scaled) return usable(scaled_unit(codes, list, products, length, step, largest_base));
-    return usable(
-        (codes.coding == Coding::wide ? plain_unit<64> : plain_unit<16>)(codes, products, step, largest_base));
+    if (codes.coding == Coding::scaled) return usable(scaled_unit(codes, list, ranges, length, step, largest_base));
+    return usable((codes.coding == Coding::wide ? plain_unit<64> : plain_unit<16>)(codes, ranges, step, largest_base));
 }
 
 // The lookup table, constant and zero of a scan whose unit is known.
-inline void make_lookup_table(const Codes& codes, int64_t list, const float* products, float length, Scan& scan,
-                              uint8_t* table) {
+inline void make_lookup_table(const Codes& codes, int64_t list, const float* products, const ProductRange* ranges,
+                              float length, Scan& scan, uint8_t* table) {
     const float step = bias_step_of(codes, length);
     scan.constant = bias_low_of(codes, length);
     if (codes.coding == Coding::scaled)
         scaled_table(codes, list, products, step, scan, table);
     else
-        (codes.coding == Coding::wide ? plain_table<64> : plain_table<16>)(codes, products, step, scan, table);
+        (codes.coding == Coding::wide ? plain_table<64> : plain_table<16>)(codes, products, ranges, step, scan, table);
 }
 
 // What integer scores of lists start from; both have room for n rounded up to 8.

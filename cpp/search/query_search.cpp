@@ -154,6 +154,7 @@ void QuerySearch::multiply_codewords(const SearchJob& job) {
     const int64_t codebooks = codes.per_list ? count_ : 1, values = codes.sections * codes.n_codewords;
     scratch_->owner = this;
     scratch_->products.resize(Scratch::products_size(job, count_));
+    scratch_->ranges.resize(codebooks * codes.sections);
     const float largest_base = job.lists.largest_base * length_ + job.lists.largest_offset;
     scan.unit = 0.0f;
     for (int64_t i = 0; i < codebooks; i++) {
@@ -165,8 +166,9 @@ void QuerySearch::multiply_codewords(const SearchJob& job) {
             unit = (largest_base + length_ * codes.reach + biases * bias_factor(codes)) / 1e9f;
             if (!(unit > 0.0f)) unit = 1.0f;
         } else {
-            kernels().search.codeword_products(codes, chosen_[i], rotated_, out);
-            unit = kernels().search.lookup_unit(codes, chosen_[i], out, length_, largest_base);
+            ProductRange* ranges = scratch_->ranges.data() + i * codes.sections;
+            kernels().search.codeword_products(codes, chosen_[i], rotated_, out, ranges);
+            unit = kernels().search.lookup_unit(codes, chosen_[i], ranges, length_, largest_base);
         }
         scan.unit = std::max(scan.unit, unit);
     }
@@ -193,7 +195,8 @@ void QuerySearch::guess_threshold(const SearchJob& job) {
 
 // The lookup table of some lists from the i-th on, and what scores in them start from.
 void QuerySearch::make_table(const SearchJob& job, int64_t i, int64_t lists) {
-    kernels().search.make_lookup_table(job.codes, chosen_[i], products(job, i), length_, scan, table());
+    const ProductRange* ranges = scratch_->ranges.data() + (job.codes.per_list ? i * job.codes.sections : 0);
+    kernels().search.make_lookup_table(job.codes, chosen_[i], products(job, i), ranges, length_, scan, table());
     kernels().search.round_bases(bases_.data() + i, lists, scan, starts_.data() + i);
 }
 

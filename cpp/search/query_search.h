@@ -20,6 +20,7 @@ namespace pcpq {
 struct Scratch {
     const void* owner = nullptr;  // the query whose products these are
     Buffer<float> products;       // with the codewords: (m, 16), or that for every list probed
+    Buffer<ProductRange> ranges;  // of the products: (m,), or that for every list probed
     Buffer<float> shapes;         // of the lists probed, while a threshold is guessed
     Buffer<int32_t> blocks;       // of the lists probed, one after the other
 

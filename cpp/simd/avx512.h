@@ -64,6 +64,50 @@ inline uint64_t bits_reaching(WideShorts even, WideShorts odd, uint16_t limit) {
     return _pdep_u64(of_even, 0x5555555555555555) | _pdep_u64(of_odd, 0xaaaaaaaaaaaaaaaa);
 }
 
+// 16 floats.
+struct WideFloats {
+    __m512 v;
+};
+constexpr int kWideLanes = 16;
+
+inline WideFloats load_wide_floats(const float* p) {
+    return {_mm512_loadu_ps(p)};
+}
+inline WideFloats broadcast_wide_floats(float x) {
+    return {_mm512_set1_ps(x)};
+}
+inline void store(float* p, WideFloats a) {
+    _mm512_storeu_ps(p, a.v);
+}
+inline WideFloats operator+(WideFloats a, WideFloats b) {
+    return {_mm512_add_ps(a.v, b.v)};
+}
+inline WideFloats operator-(WideFloats a, WideFloats b) {
+    return {_mm512_sub_ps(a.v, b.v)};
+}
+inline WideFloats operator*(WideFloats a, WideFloats b) {
+    return {_mm512_mul_ps(a.v, b.v)};
+}
+// With a mask of all lanes: GCC 12 warns of the forms without one.
+inline WideFloats smaller(WideFloats a, WideFloats b) {
+    return {_mm512_maskz_min_ps(~__mmask16{0}, a.v, b.v)};
+}
+inline WideFloats larger(WideFloats a, WideFloats b) {
+    return {_mm512_maskz_max_ps(~__mmask16{0}, a.v, b.v)};
+}
+// Two numbers for every lane and its neighbour of the other half.
+template <class Function>
+inline Floats fold_halves(WideFloats a, Function f) {
+    __m256 halves[2];  // copied: GCC 12 warns of what takes them out of a register
+    __builtin_memcpy(halves, &a.v, sizeof halves);
+    return f(Floats{halves[0]}, Floats{halves[1]});
+}
+// Sixteen numbers from 0 to 255, rounded to the nearest.
+inline void store_sixteen_bytes(uint8_t* p, const WideFloats* a) {
+    const __m512i ints = _mm512_max_epi32(_mm512_cvtps_epi32(a->v), _mm512_setzero_si512());
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtusepi32_epi8(ints));
+}
+
 // 16 sums of 32 bits.
 struct WideInts {
     __m512i v;

@@ -28,6 +28,23 @@ inline float larger(float a, float b) {
     return a > b ? a : b;
 }
 
+#if !defined(PCPQ_SIMD_AVX512)
+
+// The widest floats of the level.
+using WideFloats = Floats;
+constexpr int kWideLanes = kLanes;
+inline WideFloats load_wide_floats(const float* p) {
+    return load(p);
+}
+inline WideFloats broadcast_wide_floats(float x) {
+    return broadcast(x);
+}
+inline void store_sixteen_bytes(uint8_t* p, const WideFloats* a) {
+    store_bytes(p, a[0], a[1]);
+}
+
+#endif
+
 inline float sum_of_lanes(Floats a) {
     return fold_lanes(a, [](auto x, auto y) { return add(x, y); });
 }
@@ -37,6 +54,17 @@ inline float least_lane(Floats a) {
 inline float greatest_lane(Floats a) {
     return fold_lanes(a, [](auto x, auto y) { return larger(x, y); });
 }
+
+#if defined(PCPQ_SIMD_AVX512)
+
+inline float least_lane(WideFloats a) {
+    return least_lane(fold_halves(a, [](Floats x, Floats y) { return smaller(x, y); }));
+}
+inline float greatest_lane(WideFloats a) {
+    return greatest_lane(fold_halves(a, [](Floats x, Floats y) { return larger(x, y); }));
+}
+
+#endif
 
 // Eight float16, without the instructions for it: exact, and the same on every processor. Their exponents and fractions
 // are moved to where float32 has them, and the difference of the exponents' biases is made up for.

@@ -22,9 +22,16 @@ void codeword_products(const Kernels& level, Record& record, Random random, Codi
     codes.per_list = per_list;
     codes.codewords = codewords.data();
     std::vector<float> products(m * k);
+    std::vector<ProductRange> ranges(m);
     for (int64_t list = 0; list < 3; list++) {
-        level.search.codeword_products(codes, list, query.data(), products.data());
+        level.search.codeword_products(codes, list, query.data(), products.data(), ranges.data());
         record.add(products);
+        // Of numbers too large for float32 some products are NaN: then no level has to find the others' range.
+        if (kind == Values::extreme) continue;
+        for (const ProductRange& range : ranges) {
+            record.add(range.least);
+            record.add(range.greatest);
+        }
     }
 }
 
@@ -35,6 +42,12 @@ void make_lookup_table(const Kernels& level, Record& record, Random random, Codi
     for (float& x : products) {
         if (random.between(0, 99) < part) x = std::copysign(0.0f, x);
         if (kind == Values::extreme) x *= 1e-21f;  // finite, as with queries of normal length
+    }
+    std::vector<ProductRange> ranges(m);
+    for (int64_t j = 0; j < m; j++) {
+        const int64_t k = table_entries(coding);
+        const auto [least, greatest] = std::minmax_element(&products[j * k], &products[j * k] + k);
+        ranges[j] = {.least = *least, .greatest = *greatest};
     }
     std::vector<float> step_units(m);
     for (float& unit : step_units) unit = random.unit() / 64.0f;
@@ -49,13 +62,13 @@ void make_lookup_table(const Kernels& level, Record& record, Random random, Codi
         for (float largest_base : {0.0f, 3.0f, 1e9f}) {
             codes.bias_low = -7.0f * step;
             codes.bias_step = step;
-            const float length = 0.7f, unit = level.search.lookup_unit(codes, 0, products.data(), length, largest_base);
+            const float length = 0.7f, unit = level.search.lookup_unit(codes, 0, ranges.data(), length, largest_base);
             record.add(unit);
             std::vector<uint8_t> table(table_size(codes));
             for (float times : {1.0f, 1.37f}) {
                 Scan scan{};
                 scan.unit = unit * times;
-                level.search.make_lookup_table(codes, 0, products.data(), length, scan, table.data());
+                level.search.make_lookup_table(codes, 0, products.data(), ranges.data(), length, scan, table.data());
                 record.add(table);
                 record.add(scan.constant);
                 record.add(scan.zero);
