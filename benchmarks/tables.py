@@ -256,6 +256,32 @@ def second_lists() -> str:
     return markdown(head, lines) + "\n\n" + ran_in(found["environment"])
 
 
+def probing() -> str:
+    """Return the table of queries that probe lists by weight beside those that all probe the same number."""
+    found = committed("probing")
+    lines = []
+    for one in found["sets"]:
+        for run in one["runs"]:
+            ways = [run[way] for way in ("same number", "by weight")]
+            low, high = run["speed"]["interval"]
+            speed = f"{run['speed']['median']} ({low} to {high})"
+            rows, times = ([way[key] for way in ways] for key in ("rows", "microseconds"))
+            lines.append(
+                (one["name"], MODES[run["mode"]], run["target"], *(f"{n:,}" for n in rows), *times, speed)
+            )
+    scanned = ("rows, same number", "rows, by weight")
+    head = (
+        "set",
+        "queries",
+        "recall",
+        *scanned,
+        "µs, same number",
+        "µs, by weight",
+        "speed, by weight / same number",
+    )
+    return markdown(head, lines) + "\n\n" + ran_in(found["environment"])
+
+
 def projective() -> str:
     """Return the table of projective codes beside PQ of as many bits, by kind of codebooks."""
     found = committed("projective")["sets"]
@@ -728,6 +754,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "kernels": kernels,
     "wide": wide,
     "default_code": default_code,
+    "probing": probing,
     "projective": projective,
     "second_lists": second_lists,
     "spill": spill,

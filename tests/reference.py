@@ -127,3 +127,13 @@ def list_distances(rows, centroids):
     """Squared distances of all rows from all centroids."""
     rows, centroids = rows.astype(np.float64), centroids.astype(np.float64)
     return np.square(rows[:, None] - centroids[None]).sum(axis=2)
+
+
+def softmax_weights(ranks, lengths, temperature):
+    """Return the (n, L) weights of lists for queries of given (n, 1) lengths, which add up to 1."""
+    ranks, lengths = np.asarray(ranks, np.float64), np.asarray(lengths, np.float64)
+    best = ranks.max(axis=1, keepdims=True)
+    above = best - ranks.mean(axis=1, keepdims=True)
+    steps = np.maximum(temperature * lengths, (0.06 if temperature > 0 else 0.12) * above)
+    weights = np.exp((ranks - best) / steps)
+    return weights / weights.sum(axis=1, keepdims=True)

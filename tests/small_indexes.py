@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
@@ -101,3 +102,10 @@ def check_a_stored_index_that_changes(directory, check, **parameters):
         check(opened)
         assert len(opened) == len(index)
         assert np.array_equal(opened.search(QUERIES, exact=True).ids, index.search(QUERIES, exact=True).ids)
+
+
+def without_weights(index):
+    """Return the index with every query probing the same number of lists."""
+    state = index._state
+    state.set_recall_curve(replace(state.snapshot.recall, margins=None), state.snapshot.trained)
+    return index

@@ -12,10 +12,10 @@ from pcpq.config import IndexConfig
 from pcpq.io.streams import Sample
 from pcpq.ivf.coarse_ranking import Coarse
 from pcpq.ivf.partition import fit_partition
+from pcpq.ivf.probing import RankedLists
 from pcpq.segment import training
 from pcpq.store.manifest import MANIFEST
 from pcpq.tuning import second_lists
-from pcpq.tuning.measure import probing_order
 from pcpq.tuning.second_lists import lists_per_vector, rows_share, share_in
 
 GENERATOR = np.random.default_rng(5)
@@ -86,7 +86,7 @@ def test_the_share_of_rows_is_that_of_lists_probed_one_by_one(metric):
     rows, queries = VECTORS[:3000] + np.float32(0.5), VECTORS[3000:3200] + np.float32(0.5)
     partition = fit_partition(rows, 110, metric, np.random.default_rng(1), None)
     _, nearest = reference.exact(rows, queries, metric, 10)
-    order = np.argsort(probing_order(partition, Coarse.of(partition), metric, queries), axis=1)
+    order = np.argsort(RankedLists.of(partition, Coarse.of(partition), metric, queries).places, axis=1)
     first, second = partition.assign_two(rows)
     one = reference.rows_to_scan(order, nearest, [first], 0.95)
     two = reference.rows_to_scan(order, nearest, [first, second], 0.95)

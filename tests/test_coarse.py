@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import exact, recall
+from small_indexes import without_weights
 
 import pcpq
 from pcpq.ivf import rounding
@@ -42,7 +43,7 @@ def test_a_search_probes_the_lists_whose_best_row_may_score_highest(metric, simd
     vectors = unequal_crowds()
     queries = unequal_crowds(seed=4, n=50)
     probes, k = 4, 10
-    index = pcpq.build(vectors, metric=metric, n_lists=60, keep="float32")
+    index = without_weights(pcpq.build(vectors, metric=metric, n_lists=60, keep="float32"))
     trained = index._state.snapshot.trained
     found = Coarse.of(trained.partition)
     working = queries / np.float32(trained.query_unit)

@@ -15,6 +15,7 @@ from forging import file_of, forge, load
 from small_indexes import KEEPS, METRICS, QUERIES, TORTURE, VECTORS, small_index
 
 import pcpq
+from pcpq.ivf.probing import Probing
 from pcpq.segment.codebooks import Codebooks
 from pcpq.store import limits
 
@@ -208,9 +209,9 @@ def test_equal_ids_bring_nothing_of_an_earlier_search(k, simd_level):
     allowed = index._state.snapshot.parts[0].everything
     for queries in (QUERIES[:1], QUERIES):
         other.search(queries, k=k, rerank=60, threads=1)
-        wanted = segment.search(queries, k=k, probes=8, rerank=60, allowed=allowed, threads=1)
+        wanted = segment.search(queries, k=k, probing=Probing.exactly(8), rerank=60, allowed=allowed, threads=1)
         other.search(queries, k=k, rerank=60, threads=1)
-        found = equal.search(queries, k=k, probes=8, rerank=60, allowed=allowed, threads=1)
+        found = equal.search(queries, k=k, probing=Probing.exactly(8), rerank=60, allowed=allowed, threads=1)
         assert np.array_equal(found[0], wanted[0])
         assert (found[1] == 7).all()
 
@@ -351,10 +352,11 @@ def test_queries_that_another_thread_spoils_find_ids_of_the_index(n_lists, codin
             queries[:] = QUERIES
             queries[:, some] = value
             for asked in (queries, queries[:1], queries[:3]):
-                _, ids = part.segment.search(
-                    asked, k=5, probes=2, rerank=10, allowed=part.everything, threads=1
-                )
-                assert ((ids >= -1) & (ids < len(VECTORS))).all()
+                for probing in (Probing.exactly(2), Probing(2, 8, 0.1, -3.0), Probing(2, 8, 0.0, -0.5)):
+                    _, ids = part.segment.search(
+                        asked, k=5, probing=probing, rerank=10, allowed=part.everything, threads=1
+                    )
+                    assert ((ids >= -1) & (ids < len(VECTORS))).all()
 
 
 # Numbers that ask for much
@@ -397,7 +399,7 @@ def test_candidates_and_lists_beyond_all_that_there_are_take_no_room(few):
     segment.searcher.search(queries=QUERIES, probes=1 << 60, rerank=1 << 60, out_ids=ids, out_scores=scores)
     assert np.array_equal(ids, wanted.ids)
     one, alone = np.empty(5, np.int64), np.empty(5, np.float32)
-    assert few._state.snapshot.segments.search_one(QUERIES[0], 1 << 60, 1 << 60, one, alone)
+    assert few._state.snapshot.segments.search_one(QUERIES[0], 1 << 60, 0.0, -np.inf, 1 << 60, one, alone)
     assert np.array_equal(one, wanted.ids[0])
     with pytest.raises(ValueError, match="outputs have the wrong shape"):
-        few._state.snapshot.segments.search_one(QUERIES[0], 1, 1, one[:0], alone[:0])
+        few._state.snapshot.segments.search_one(QUERIES[0], 1, 0.0, -np.inf, 1, one[:0], alone[:0])

@@ -10,6 +10,7 @@ from test_tuning import between, crowds, shares
 
 import pcpq
 from pcpq.index import state_of
+from pcpq.ivf.probing import Probing
 from pcpq.search.execute import execute
 from pcpq.search.recall_check import (
     EVERY,
@@ -95,7 +96,7 @@ def test_the_check_ends_early_if_recall_is_as_expected(index, like):
 
 def test_the_check_goes_on_while_recall_may_be_low(index, like, unlike):
     for number in range(400):  # recall of such a mixture is lower than expected, but not by much
-        assert warned(index, unlike[number] if number % 8 == 0 else like[number]) == []
+        assert warned(index, unlike[number] if number % 4 == 0 else like[number]) == []
     few = checked(index)
     for query in like[:400]:
         index.search(query)
@@ -171,13 +172,13 @@ def test_observed_recall_is_one_if_all_lists_are_probed(index, like):
     snapshot = state_of(index).snapshot
     index.search(like[:1])
     plan = next(iter(snapshot.plan_cache.plans.values()))
-    wide = plan._replace(probes=len(snapshot.trained.partition), rerank=1000)
+    wide = plan._replace(probing=Probing.exactly(len(snapshot.trained.partition)), rerank=1000)
 
     def search(queries, plan):
         return execute(snapshot, queries, plan)[0]
 
     assert observed_recalls(search, like[:50], wide, wide).tolist() == [1.0] * 50
-    narrow = observed_recalls(search, like[:50], plan._replace(probes=1), wide)
+    narrow = observed_recalls(search, like[:50], plan._replace(probing=Probing.exactly(1)), wide)
     assert 0 < narrow.mean() < 0.8
 
 

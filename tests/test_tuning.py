@@ -6,12 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from reference import exact
+from small_indexes import without_weights
 
 import pcpq
 from pcpq import _core
+from pcpq.ivf.probing import RankedLists
 from pcpq.search.queries import prepare_queries
 from pcpq.tuning.ground_truth import ExactAnswers, Truth, TuningQueries
-from pcpq.tuning.measure import measure, measure_index, probing_order
+from pcpq.tuning.measure import measure, measure_index
 
 TARGETS = (0.8, 0.9, 0.95, 0.99)
 
@@ -114,11 +116,11 @@ def test_tuning_again_is_kept_by_a_commit(vectors, tmp_path):
     pcpq.build(vectors, metric="euclidean", n_lists=400).save(tmp_path / "index")
     far_queries = between(vectors, 300)
     with pcpq.open(tmp_path / "index", mode="a") as index:
-        before = index.explain(vectors[0])["lists_probed"]
+        before = np.mean([index.explain(query)["lists_probed"] for query in far_queries])
         index.tune(far_queries)
         index.commit()
     with pcpq.open(tmp_path / "index") as index:
-        assert index.explain(vectors[0])["lists_probed"] > before
+        assert np.mean([index.explain(query)["lists_probed"] for query in far_queries]) > 1.2 * before
 
 
 def test_indexes_in_several_parts_are_measured_as_they_are_searched(vectors, queries):
@@ -307,22 +309,24 @@ def test_what_is_measured_is_what_searches_find(vectors, queries):
     snapshot = index._state.snapshot
     true = exact(vectors, queries, "dot", 100)[1]
     asked = TuningQueries(queries, np.full(len(queries), -1), "given")
-    curve = measure(snapshot, asked, Truth.of(true))
+    curve = index._state.set_recall_curve(measure(snapshot, asked, Truth.of(true)), snapshot.trained)
     for k, number in ((1, 0), (10, 2), (100, 4)):
-        for i in (2, 5, 8):
+        # Of a hundred results, a query that finds fewer in its lists probes more lists.
+        places, more = ((2, 5, 8), 0.02) if k < 100 else ((10, 12), 0.04)
+        for i in places:
             for j in (1, 4):
                 rerank = max(k, int(np.ceil(k * curve.candidates[j])))
                 found = index.search(queries, k, probes=curve.probes[i], rerank=rerank).ids
                 # Rows far down in the scan of all lists are not candidates, though some lists would show them.
-                assert -0.01 < shares(found, true[:, :k]).mean() - curve.means[number, i, j] < 0.02
+                assert -0.01 < shares(found, true[:, :k]).mean() - curve.means[number, i, j] < more
 
 
 def test_lists_come_in_the_order_in_which_searches_probe_them(vectors, queries):
-    index = pcpq.build(vectors, metric="dot", n_lists=50)
+    index = without_weights(pcpq.build(vectors, metric="dot", n_lists=50))
     snapshot = index._state.snapshot
     trained = snapshot.trained
     rows = prepare_queries(trained, queries).rows
-    order = probing_order(trained.partition, trained.coarse, trained.metric, rows)
+    order = RankedLists.of(trained.partition, trained.coarse, trained.metric, rows).places
     sizes = np.diff(snapshot.parts[0].segment.blocks.rows)
     scanned = [index.explain(query, probes=3)["rows_scanned"] for query in queries[:100]]
     expected = [sizes[places < 3].sum() for places in order[:100]]

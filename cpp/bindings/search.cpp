@@ -246,10 +246,11 @@ public:
 
     void search(Array<const float, 2> queries, int64_t probes, int64_t rerank, Array<int64_t, 2> out_ids,
                 Array<double, 2> out_scores, Maybe<const uint32_t, 1> allowed, Maybe<const uint32_t, 1> second_allowed,
-                float share, Maybe<int64_t, 2> out_counts, Maybe<double, 1> out_seconds,
-                Maybe<int32_t, 2> out_scanned) const {
+                float share, float temperature, float margin, Maybe<int64_t, 2> out_counts,
+                Maybe<double, 1> out_seconds, Maybe<int32_t, 2> out_scanned) const {
         const size_t n = queries.shape(0), k = out_ids.shape(1);
-        SearchJob job = job_for(probes, rerank, k, out_ids.data());
+        const Probing probing{.most = probes, .temperature = temperature, .margin = margin};
+        SearchJob job = job_for(probing, rerank, k, out_ids.data());
         require(has_shape(queries, n, lists_.dimensions), "queries have the wrong shape");
         check_allowed(allowed, second_allowed);
         require(has_shape(out_ids, n, k) && has_shape(out_scores, n, k), "outputs have the wrong shape");
@@ -313,8 +314,8 @@ public:
     const Units& units() const { return units_; }
     const Lists& lists() const { return lists_; }
 
-    SearchJob job_for(int64_t probes, int64_t rerank, size_t k, int64_t* ids) const {
-        require(probes > 0 && k > 0 && rerank >= static_cast<int64_t>(k), "probes, rerank or k is out of range");
+    SearchJob job_for(const Probing& probing, int64_t rerank, size_t k, int64_t* ids) const {
+        require(probing.most > 0 && k > 0 && rerank >= static_cast<int64_t>(k), "probes, rerank or k is out of range");
         return {.guard = guard_,
                 .lists = lists_,
                 .codes = codes_,
@@ -325,7 +326,7 @@ public:
                 .second_allowed = nullptr,
                 .share = 1.0f,
                 .n_queries = 0,
-                .probes = probes,
+                .probing = probing,
                 .rerank = rerank,
                 .k = static_cast<int64_t>(k),
                 .queries = nullptr,
@@ -390,17 +391,18 @@ public:
                              .count = count});
     }
 
-    bool search_one(const Line<const float>& query, int64_t probes, int64_t rerank, const Line<int64_t>& out_ids,
-                    const Line<float>& out_scores) const {
+    bool search_one(const Line<const float>& query, int64_t probes, float temperature, float margin, int64_t rerank,
+                    const Line<int64_t>& out_ids, const Line<float>& out_scores) const {
         const size_t k = out_ids.size();
         require(k > 0 && out_scores.size() == k, "outputs have the wrong shape");
         if (segments_.empty() || query.size() != static_cast<size_t>(segments_.front().searcher->lists().dimensions))
             return false;
+        const Probing probing{.most = probes, .temperature = temperature, .margin = margin};
         std::vector<SearchJob> jobs;
         jobs.reserve(segments_.size());
         for (const Segment& segment : segments_) {
             const int64_t most = segment.count;
-            SearchJob job = segment.searcher->job_for(probes, std::min(rerank, most),
+            SearchJob job = segment.searcher->job_for(probing, std::min(rerank, most),
                                                       std::min(k, static_cast<size_t>(most)), nullptr);
             job.allowed = data_or_null(segment.allowed);
             job.second_allowed = data_or_null(segment.second_allowed);
@@ -627,9 +629,12 @@ void bind_search(nb::module_& m) {
              "query_unit"_a, "unit_length"_a, "guard"_a.none() = nb::none())
         .def("search", &Searcher::search, nb::kw_only(), "queries"_a.noconvert(), "probes"_a, "rerank"_a,
              "out_ids"_a.noconvert(), "out_scores"_a.noconvert(), "allowed"_a.none() = nb::none(),
-             "second_allowed"_a.none() = nb::none(), "share"_a = 1.0f, "out_counts"_a.none() = nb::none(),
+             "second_allowed"_a.none() = nb::none(), "share"_a = 1.0f, "temperature"_a = 0.0f,
+             "margin"_a = -std::numeric_limits<float>::infinity(), "out_counts"_a.none() = nb::none(),
              "out_seconds"_a.none() = nb::none(), "out_scanned"_a.none() = nb::none(),
-             "The k best rows for every query.")
+             "The k best rows for every query, in the `probes` lists of highest rank, or those of them whose weight is "
+             "at "
+             "least e^margin.")
         .def_prop_ro("estimate_columns", &Searcher::estimate_columns,
                      "Columns of read_rows and read_queries: the dimensions, one more if euclidean.")
         .def("read_rows", &Searcher::read_rows, nb::kw_only(), "rows"_a.noconvert(), "out_rows"_a.noconvert(),
@@ -644,7 +649,8 @@ void bind_search(nb::module_& m) {
         .def("add", &Segments::add, nb::kw_only(), "searcher"_a, "allowed"_a.none(),
              "second_allowed"_a.none() = nb::none(), "share"_a, "count"_a,
              "Add a segment of which `count` rows may be found; their mask, None for all.")
-        .def("search_one", &Segments::search_one, "query"_a, "probes"_a, "rerank"_a, "out_ids"_a, "out_scores"_a,
+        .def("search_one", &Segments::search_one, "query"_a, "probes"_a, "temperature"_a, "margin"_a, "rerank"_a,
+             "out_ids"_a, "out_scores"_a,
              "The k best rows for a single query as it was given; False where fewer are found or its length is "
              "unusual.");
 }

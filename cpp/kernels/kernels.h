@@ -97,6 +97,8 @@ struct SearchKernels {
     // Keys in the order of the lists' ranks (L to 8), and one that more than `wanted` of them are likely to be above.
     int32_t (*rank_lists)(const Lists& lists, const int32_t* sums, float unit, float length, int64_t wanted,
                           int32_t* keys);
+    // The key that lists must be above to have a weight of at least e^margin; the best list always is.
+    int32_t (*weigh_lists)(const Lists& lists, const int32_t* keys, float length, float temperature, float margin);
     // The keys above a value, and their indices, with room for n rounded up to 8; how many.
     int64_t (*keep_above)(const int32_t* keys, int64_t n, int32_t value, int32_t* kept_keys, int32_t* indices);
     // Keys have room for n rounded up to 8, and at least `wanted` entries.

@@ -29,6 +29,7 @@ constexpr Kernels kernels_named(const char* name) {
                        .score_lists = score_lists<4, 1>,
                        .score_lists_for_four = score_lists_for_four,
                        .rank_lists = rank_lists,
+                       .weigh_lists = weigh_lists,
                        .keep_above = keep_above,
                        .cut_keys = cut_keys,
                        .keep_pairs = keep_pairs,

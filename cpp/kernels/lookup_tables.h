@@ -21,7 +21,8 @@ inline void rotate_query(const float* matrix, const float* query, int64_t d, flo
     }
 }
 
-// products[j][i] = <q_j, c_ij>, (m, K), and the least and the greatest of each section, found while they are in registers.
+// products[j][i] = <q_j, c_ij>, (m, K), and the least and the greatest of each section, found while they are in
+// registers.
 template <int K, int D>
 void sized_products(const Codes& codes, const float* codewords, const float* query, float* products,
                     ProductRange* ranges) {

@@ -166,6 +166,21 @@ inline float normal_quantile(float share) {
     return t - (2.30753f + 0.27061f * t) / (1.0f + t * (0.99229f + 0.04481f * t));
 }
 
+// e^x for x from -80 to 80, right to a few hundredths: the bits of a float are about its logarithm.
+inline Floats power_of_e(Floats x) {
+    const Floats bounded = smaller(larger(x, broadcast(-80.0f)), broadcast(80.0f));
+    return as_floats(to_ints(bounded * broadcast(12102203.0f) + broadcast(1064866805.0f)));
+}
+
+// The largest rank that a query can have, and how many keys make up one.
+inline float largest_rank(const Lists& lists, float length) {
+    return length * (lists.largest_base + lists.largest_spread) + lists.largest_offset;
+}
+inline float keys_per_rank(const Lists& lists, float length) {
+    const float largest = largest_rank(lists, length);
+    return largest > 0.0f ? 0x1p30f / largest : 0.0f;
+}
+
 inline Ints as_keys(Floats x) {
     return to_ints(smaller(larger(x, broadcast(-kLargestKey)), broadcast(kLargestKey)));
 }
@@ -180,8 +195,7 @@ inline int32_t rank_lists(const Lists& lists, const int32_t* sums, float unit, f
         return load(sums + i) * broadcast(unit) +
                (load(lists.offsets + i) + broadcast(length) * load(lists.spreads + i));
     };
-    const float largest = length * (lists.largest_base + lists.largest_spread) + lists.largest_offset;
-    const float scale = largest > 0.0f ? 0x1p30f / largest : 0.0f;
+    const float largest = largest_rank(lists, length), scale = keys_per_rank(lists, length);
     Floats totals = broadcast(0.0f), squares = totals;
     for (int64_t i = 0; i < whole; i += kLanes) {
         const Floats some = ranks(i);
@@ -196,6 +210,30 @@ inline int32_t rank_lists(const Lists& lists, const int32_t* sums, float unit, f
     const float quantile = normal_quantile(kListsMore * wanted / n);
     const float likely = mean + quantile * __builtin_sqrtf(larger(variance, 0.0f));
     return as_key((likely < largest ? likely : largest) * scale);
+}
+
+// The key that lists must be above to have a weight of at least e^margin; the best list always is above it. Weights add
+// up to 1 and are in proportion to e^(rank / t), where t = temperature |q|, but at least some part of how far the best
+// rank is above the mean of all.
+inline int32_t weigh_lists(const Lists& lists, const int32_t* keys, float length, float temperature, float margin) {
+    constexpr float kLeastPart = 0.06f, kPartAlone = 0.12f;  // without a temperature
+    constexpr float kRounding = 128.0f;  // keys are rounded when they become floats, by at most 64 of 2^30
+    const int64_t n = lists.count, whole = n / kLanes * kLanes, padded = (n + kLanes - 1) / kLanes * kLanes;
+    if (whole == 0) return INT32_MIN;
+    Floats most = load(keys), totals = most, sums = broadcast(0.0f);
+    for (int64_t i = kLanes; i < whole; i += kLanes) {
+        most = larger(most, load(keys + i));
+        totals = totals + load(keys + i);
+    }
+    if (whole < padded) most = larger(most, load(keys + whole));  // keys beyond n are the least
+    const float best = greatest_lane(most), above = best - sum_of_lanes(totals) / whole;
+    const float step = larger(temperature * length * keys_per_rank(lists, length),
+                              (temperature > 0.0f ? kLeastPart : kPartAlone) * above);
+    const float inverse = step > 0.0f ? 1.0f / step : 0.0f;
+    for (int64_t i = 0; i < padded; i += kLanes)
+        sums = sums + power_of_e((load(keys + i) - broadcast(best)) * broadcast(inverse));
+    const float least = best + (margin + __builtin_logf(sum_of_lanes(sums))) * step;
+    return as_key(smaller(least, best - kRounding));
 }
 
 }  // namespace

@@ -19,12 +19,10 @@ constexpr float kNearEnough = 1.15f;  // times as many are accepted
 constexpr int kGuessRounds = 16;
 
 // The share above z of a distribution with lighter tails than the normal one (which has 0.07 instead of 0.12), since
-// residuals of a list are about equally long. e^x is right to a few hundredths.
+// residuals of a list are about equally long.
 inline Floats share_above(Floats z) {
     const Floats x = z * (broadcast(1.5976f) + broadcast(0.12f) * z * z);
-    const Floats bounded = smaller(larger(x, broadcast(-80.0f)), broadcast(80.0f));
-    const Floats power = as_floats(to_ints(bounded * broadcast(12102203.0f) + broadcast(1064866805.0f)));
-    return divide_or_zero(broadcast(1.0f), broadcast(1.0f) + power);
+    return divide_or_zero(broadcast(1.0f), broadcast(1.0f) + power_of_e(x));
 }
 
 // `shapes` has room for three times n rounded up to 8.

@@ -24,7 +24,9 @@ constexpr int64_t kBytesAhead = 1 << 14;  // of codes, prefetched by a single qu
 }  // namespace
 
 int64_t QuerySearch::bytes(const SearchJob& job, int64_t queries) {
-    const int64_t probes = std::min(job.probes, job.lists.count);
+    // By weights, hardly any query probes a quarter of the most that it may.
+    const int64_t most = job.probing.weighed() ? job.probing.most / 4 + 1 : job.probing.most;
+    const int64_t probes = std::min(most, job.lists.count);
     const int64_t numbers = 2 * Candidates::capacity_for(wanted(job)) + 3 * probes;
     const int64_t one = 4 * numbers + table_size(job.codes) + 2 * job.lists.dimensions;
     const int64_t blocks = job.lists.n_words() * probes / std::max<int64_t>(job.lists.count, 1);
@@ -51,7 +53,7 @@ const uint8_t* QuerySearch::take(const SearchJob& job, int64_t q) {
 
 void QuerySearch::prepare(const SearchJob& job, ListRanking& ranking, int64_t t, Scratch& scratch) {
     scratch_ = &scratch;
-    count_ = ranking.choose(job.lists, job.probes, t, job.lists.unit * byte_unit_, length_, chosen_, bases_);
+    count_ = ranking.choose(job.lists, job.probing, t, job.lists.unit * byte_unit_, length_, chosen_, bases_);
     if (job.lists.centroids)
         kernels().search.measure_bases(job.lists, centered_, chosen_.data(), count_, bases_.data());
     prepare_segment(job);

@@ -12,6 +12,7 @@
 #include "kernels/index_arrays.h"
 #include "kernels/kernels.h"
 #include "search/buffer.h"
+#include "search/search.h"
 
 namespace pcpq {
 
@@ -32,20 +33,23 @@ public:
             for (int64_t t = 0; t < count; t++) level.score_lists(lists, queries + t, sums + t);
     }
 
-    // The `probes` lists of highest rank for query t, ties to the lower number; ascending, with their bases.
-    int64_t choose(const Lists& lists, int64_t probes, int64_t t, float unit, float length, Buffer<int32_t>& chosen,
-                   Buffer<float>& bases) {
+    // The lists that query t probes: those of highest rank, ties to the lower number; ascending, with their bases.
+    int64_t choose(const Lists& lists, const Probing& probing, int64_t t, float unit, float length,
+                   Buffer<int32_t>& chosen, Buffer<float>& bases) {
         const SearchKernels& level = kernels().search;
         const int64_t n = lists.count;
         const int32_t* sums = sums_[t].data();
         for (auto* room : {&keys_, &best_keys_, &indices_}) room->resize((n + 7) / 8 * 8);
-        const int32_t likely = level.rank_lists(lists, sums, unit, length, probes, keys_.data());
+        int32_t likely = level.rank_lists(lists, sums, unit, length, probing.most, keys_.data());
         const auto above = [&](int32_t key) {
             return level.keep_above(keys_.data(), n, key, best_keys_.data(), indices_.data());
         };
-        int64_t count = above(probes < n ? likely : INT32_MIN);
-        if (count < std::min(probes, n)) count = above(INT32_MIN);  // which is all of them: at least one is chosen
-        Candidates best{.wanted = probes,
+        const bool weighed = probing.weighed();
+        if (weighed) likely = level.weigh_lists(lists, keys_.data(), length, probing.temperature, probing.margin);
+        int64_t count = above(weighed || probing.most < n ? likely : INT32_MIN);
+        // All of them, so at least one is chosen.
+        if (count < (weighed ? 1 : std::min(probing.most, n))) count = above(INT32_MIN);
+        Candidates best{.wanted = probing.most,
                         .capacity = n,
                         .count = count,
                         .threshold = INT32_MIN,

@@ -144,7 +144,7 @@ Workspace& lasting_workspace() {
 
 // Room is taken for what can be found, however much is asked for.
 SearchJob within_limits(SearchJob job) {
-    job.probes = std::min(job.probes, job.lists.count);
+    job.probing.most = std::min(job.probing.most, job.lists.count);
     job.rerank = std::clamp<int64_t>(job.rerank, 1, std::max<int64_t>(job.lists.rows[job.lists.count], 1));
     return job;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "kernels/index_arrays.h"
@@ -19,6 +20,15 @@ struct SecondCodes {
     const int32_t* rows;  // (n,) the row that each is a copy of; null: rows are in one list
 };
 
+// The lists that a query probes: the `most` of highest rank, or those of them whose weight is at least e^margin. The
+// weights of all lists add up to 1 (kernels/rank_lists.h).
+struct Probing {
+    int64_t most;
+    float temperature;  // of the weights
+    float margin;       // -infinity: weights do not matter
+    bool weighed() const { return margin > -std::numeric_limits<float>::infinity(); }
+};
+
 struct SearchJob {
     const Guard* guard;  // of arrays that came from a file; null: they did not
     Lists lists;
@@ -30,7 +40,8 @@ struct SearchJob {
     const uint32_t* second_allowed;  // the same for copies
     float share;                     // of the rows of any list that are allowed, about; 0: unknown
     int64_t n_queries;
-    int64_t probes, rerank;
+    Probing probing;
+    int64_t rerank;
     int64_t k;
     const float* queries;  // (n_queries, d)
     int64_t* ids;          // (n_queries, k)  out, -1 where there is none

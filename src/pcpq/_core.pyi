@@ -195,8 +195,10 @@ class Searcher:
 
     def __init__(self, *, lists: Lists, codes: Codes, kept: Kept, rotation: Rotation, second: SecondCodes | None = None, row_unit: float, query_unit: float, unit_length: bool, guard: object | None = None) -> None: ...
 
-    def search(self, *, queries: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], probes: int, rerank: int, out_ids: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')], out_scores: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], allowed: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, second_allowed: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, share: float = 1.0, out_counts: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')] | None = None, out_seconds: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None = None, out_scanned: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')] | None = None) -> None:
-        """The k best rows for every query."""
+    def search(self, *, queries: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], probes: int, rerank: int, out_ids: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')], out_scores: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], allowed: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, second_allowed: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, share: float = 1.0, temperature: float = 0.0, margin: float = float('-inf'), out_counts: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')] | None = None, out_seconds: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None = None, out_scanned: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')] | None = None) -> None:
+        """
+        The k best rows for every query, in the `probes` lists of highest rank, or those of them whose weight is at least e^margin.
+        """
 
     @property
     def estimate_columns(self) -> int:
@@ -225,7 +227,7 @@ class Segments:
         Add a segment of which `count` rows may be found; their mask, None for all.
         """
 
-    def search_one(self, query: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], probes: int, rerank: int, out_ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], out_scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')]) -> bool:
+    def search_one(self, query: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], probes: int, temperature: float, margin: float, rerank: int, out_ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu')], out_scores: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu')]) -> bool:
         """
         The k best rows for a single query as it was given; False where fewer are found or its length is unusual.
         """

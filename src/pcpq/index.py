@@ -471,7 +471,8 @@ class Index:
             string ids). All results together may take at most 2 GiB
         target_recall : share of the true k best vectors to find, from 0 to 1; probes and rerank are chosen to
             reach it. None: 0.95. It cannot be combined with probes
-        probes : number of lists to scan. None: chosen by target_recall, or a twentieth of the lists if recall
+        probes : number of lists to scan, on average: where neighbours are spread over many lists, a query scans
+            more. None: chosen by target_recall, or a twentieth of the lists if recall
             was never measured (see `tune`)
         rerank : number of candidates to rerank, at least k. None: chosen by target_recall, or the larger of 100
             and 10 k

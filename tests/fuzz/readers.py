@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from good_indexes import QUERIES, STRANGE, Indexes, N
 
 import pcpq
 from pcpq import _core
+from pcpq.ivf.probing import Probing
 from pcpq.store import serialization as objects
 
 
@@ -54,6 +56,9 @@ def unchecked() -> Iterator[None]:
         yield
     finally:
         objects.floats = before
+
+
+PROBINGS = (Probing.exactly(2), Probing(2, 16, 0.1, -3.0), Probing(2, 16, 0.0, -0.5))
 
 
 class Watched:
@@ -120,8 +125,8 @@ def use(path: Path, other: Any) -> None:
         attempt(lambda: index.explain(QUERIES[0], k=5, probes=2))
         for part in index._state.snapshot.parts:
             # As if another thread had changed the queries after they were checked.
-            for some_queries in (STRANGE, STRANGE[:3], STRANGE[3:4]):
-                plan = {"k": 5, "probes": 2, "rerank": 10, "allowed": part.everything, "threads": 1}
+            for some_queries, probing in product((STRANGE, STRANGE[:3], STRANGE[3:4]), PROBINGS):
+                plan = {"k": 5, "probing": probing, "rerank": 10, "allowed": part.everything, "threads": 1}
                 scan = partial(part.segment.search, some_queries, **plan)
                 attempt(lambda scan=scan: watched.check_ids(scan()[1]))
         attempt(lambda: some[5] in index)

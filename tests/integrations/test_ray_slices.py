@@ -17,6 +17,7 @@ pytest.importorskip("ray")
 
 from pcpq.integrations.ray.answers import reranked_best
 from pcpq.integrations.ray.slices import bounds_of, sliced
+from pcpq.ivf.probing import Probing
 from pcpq.search.top_k import top_k
 
 pytestmark = pytest.mark.ray
@@ -72,7 +73,7 @@ CONFIGURATIONS = {
 }
 
 
-def of_slices(snapshot, shards, queries, k, probes, rerank):
+def of_slices(snapshot, shards, queries, k, probing, rerank):
     """What all slices find together, of every part."""
     bounds = bounds_of(snapshot, shards)
     found = []
@@ -80,7 +81,7 @@ def of_slices(snapshot, shards, queries, k, probes, rerank):
     for number, part in enumerate(snapshot.parts):
         count = min(rerank, part.count)
         candidates = [
-            one[number].candidates(queries, k, probes, count, one[number].everything, 1) for one in parts
+            one[number].candidates(queries, k, probing, count, one[number].everything, 1) for one in parts
         ]
         found.append(reranked_best(candidates, min(k, part.count), count))
     return found
@@ -102,11 +103,13 @@ def test_slices_find_what_the_whole_finds(name, stored, clustered_vectors, tmp_p
     if index.metric == "cosine":
         queries /= np.linalg.norm(queries, axis=1, keepdims=True)
     for shards, k, probes, rerank in ((1, 5, 4, 20), (2, 10, 6, 10), (3, 1, 12, 60), (7, 30, 3, 31)):
-        found = of_slices(snapshot, shards, queries, k, probes, rerank)
+        probing = snapshot.recall.probing(probes)
+        assert probing.margin > -np.inf
+        found = of_slices(snapshot, shards, queries, k, probing, rerank)
         for part, (scores, ids) in zip(snapshot.parts, found, strict=True):
             count = min(rerank, part.count)
             expected = part.segment.search(
-                queries, k=min(k, part.count), probes=probes, rerank=count, allowed=part.everything, threads=1
+                queries, k=min(k, part.count), probing=probing, rerank=count, allowed=part.everything, threads=1
             )
             np.testing.assert_array_equal(scores, expected[0])
             np.testing.assert_array_equal(ids, expected[1])
@@ -123,9 +126,9 @@ def test_equal_vectors_are_cut_as_the_whole_cuts_them(lists_per_vector):
     queries = generator.integers(-1, 2, size=(60, 6)).astype(np.float32)
     part = snapshot.parts[0]
     for k, rerank in ((1, 1), (3, 3), (10, 10), (10, 25)):
-        ((scores, ids),) = of_slices(snapshot, 4, queries, k, 20, rerank)
+        ((scores, ids),) = of_slices(snapshot, 4, queries, k, Probing.exactly(20), rerank)
         expected = part.segment.search(
-            queries, k=k, probes=20, rerank=rerank, allowed=part.everything, threads=1
+            queries, k=k, probing=Probing.exactly(20), rerank=rerank, allowed=part.everything, threads=1
         )
         np.testing.assert_array_equal(scores, expected[0])
         np.testing.assert_array_equal(ids, expected[1])

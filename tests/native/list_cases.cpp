@@ -152,6 +152,9 @@ void rank_lists(const Kernels& level, Record& record, Random random, int64_t n, 
         record.add(level.search.rank_lists(lists, sums.data(), 1e-3f, 1.0f, std::max<int64_t>(wanted, 1), keys.data()));
         record.add(keys);
     }
+    for (float temperature : {0.0f, 1e-6f, 0.05f, 3.0f})
+        for (float margin : {0.0f, -3.0f, -40.0f, -1e9f})
+            record.add(level.search.weigh_lists(lists, keys.data(), 1.0f, temperature, margin));
 }
 
 // Ranks of forged files, and of queries with NaN: all lists have keys, and levels agree on them.
@@ -180,6 +183,8 @@ void rank_any_floats(const Kernels& level, Record& record, Random random, int64_
                                                    keys.data()));
                 record.add(keys);
                 if (std::count(keys.begin(), keys.begin() + n, INT32_MIN)) std::abort();
+                for (float temperature : {0.0f, 0.05f, 1e18f})
+                    record.add(level.search.weigh_lists(lists, keys.data(), length, temperature, -3.0f));
             }
 }
 

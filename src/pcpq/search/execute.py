@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.io.foreign_arrays import as_array
-from pcpq.search.plan import plan_search
+from pcpq.search.plan import plan_search, probing_for
 from pcpq.search.queries import prepare_queries, returned_scores
 from pcpq.search.request import SearchRequest
 from pcpq.search.result import Result
@@ -76,7 +76,7 @@ def execute(
         short = np.flatnonzero(ids[:, -1] < 0)
         if len(short) == 0:
             break
-        wider = wider._replace(probes=2 * wider.probes)
+        wider = wider._replace(probing=probing_for(searched, 2 * wider.probes))
         scores[short], ids[short] = searched.scan(queries[short], wider, trace)
     if k < plan.k:
         missing = ((0, 0), (0, plan.k - k))

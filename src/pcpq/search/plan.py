@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pcpq.errors import RecallWarning
+from pcpq.ivf.probing import Probing
 from pcpq.search.recall_curve import FEW, RESULTS, USUAL_TARGET, Choice
 from pcpq.search.request import SearchRequest
 from pcpq.search.searchable import Searchable, SearchPlan
@@ -87,7 +88,7 @@ def make_plan(searched: Searchable, request: SearchRequest) -> SearchPlan:
         sample = curve.check.sample(k, int(probes), wanted, expected)
     return SearchPlan(
         k=k,
-        probes=int(probes),
+        probing=probing_for(searched, int(probes)),
         rerank=min(max(wanted, k), n_allowed),
         allowed=allowed,
         n_allowed=n_allowed,
@@ -95,6 +96,12 @@ def make_plan(searched: Searchable, request: SearchRequest) -> SearchPlan:
         sample=sample,
         exact=bool(request.exact),
     )
+
+
+def probing_for(searched: Searchable, probes: int) -> Probing:
+    """Return how queries choose their lists, if they are to probe a number of lists on average."""
+    curve = searched.recall
+    return Probing.exactly(probes) if curve is None else curve.probing(probes)
 
 
 def settings_for(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pcpq.errors import RecallWarning
 from pcpq.io.arrays import Float32Array
+from pcpq.ivf.probing import Probing
 from pcpq.util.warning import warn_user
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def wider(plan: SearchPlan, n_lists: int) -> SearchPlan:
     """Return a plan that finds nearly all of the best vectors."""
     enough = n_lists * LEAST_ROWS // max(plan.n_allowed, 1)
     return plan._replace(
-        probes=min(max(WIDER_PROBES * plan.probes, enough), n_lists),
+        probing=Probing.exactly(min(max(WIDER_PROBES * plan.probes, enough), n_lists)),
         rerank=min(WIDER_RERANK * plan.rerank, plan.n_allowed),
     )
 

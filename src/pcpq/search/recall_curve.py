@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pcpq.ivf.probing import MOST_TIMES, Probing
 from pcpq.search.recall_check import RecallCheck
 from pcpq.util.lazy import lazy
 
@@ -35,6 +36,8 @@ SLACK = 0.005
 STEP = 0.015
 # Safety factor of extrapolated probes and candidates, for more results than were measured.
 GUESSED = 2.0
+# Limits of what a file may say of margins and temperatures.
+LARGEST_MARGIN, LARGEST_TEMPERATURE = 1e9, 1e18
 # If a target is out of reach, recall that may be given up for cheaper settings.
 NEARLY = 0.005
 
@@ -73,6 +76,9 @@ class RecallCurve:
     errors: Table  # (K, P, R)  standard errors of the means
     queries: int
     kind: str  # "held out" from the vectors, or "given" by the user
+    # (P,)  with which queries probe so many lists on average (ivf/probing.py); None: every query probes so many
+    margins: tuple[float, ...] | None = None
+    temperature: float = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickle, without lazy attributes."""
@@ -101,6 +107,13 @@ class RecallCurve:
         below = SURE * np.sqrt(variance / counted + share / (4 * counted))
         bound: Table = (self.means + share / 2 - below) / (1 + share)
         return np.maximum(bound, 0.0)
+
+    def probing(self, probes: int) -> Probing:
+        """Return how queries choose their lists, if they are to probe a number of lists on average."""
+        if self.margins is None or probes >= self.probes[-1]:
+            return Probing.exactly(probes)
+        margin = float(np.interp(np.log(probes), np.log(self.probes), self.margins))
+        return Probing(probes, MOST_TIMES * probes, self.temperature, margin)
 
     def choose(
         self, k: int, target: float, *, share: float = 1.0, rerank: int | None = None, strict: bool = True
@@ -173,6 +186,9 @@ class RecallCurve:
     def to_json(self) -> dict[str, Any]:
         """Return the curve as JSON values."""
         tables = {"means": self.means, "errors": self.errors}
+        weights: dict[str, Any] = {}
+        if self.margins is not None:
+            weights = {"temperature": self.temperature, "margins": [round(each, 5) for each in self.margins]}
         return {
             "results": list(self.results),
             "probes": list(self.probes),
@@ -181,6 +197,7 @@ class RecallCurve:
             **{name: np.round(table, 5).tolist() for name, table in tables.items()},
             "queries": self.queries,
             "kind": self.kind,
+            **weights,
         }
 
     @classmethod
@@ -203,8 +220,18 @@ class RecallCurve:
             raise ValueError("recall, its errors or rows are out of range")
         if values["kind"] not in KINDS or type(values["queries"]) is not int or values["queries"] < 1:
             raise ValueError(f"recall of {values['queries']!r} queries, {values['kind']!r}")
+        margins = None if values.get("margins") is None else falling(values["margins"], len(probes))
         return cls(
-            results, probes, candidates, tuple(rows.tolist()), means, errors, values["queries"], values["kind"]
+            results,
+            probes,
+            candidates,
+            tuple(rows.tolist()),
+            means,
+            errors,
+            values["queries"],
+            values["kind"],
+            margins,
+            temperature_of(values.get("temperature", 0.0)),
         )
 
 
@@ -242,6 +269,21 @@ def rising(name: str, numbers: Any) -> tuple[int, ...]:
     if any(b <= a for a, b in pairwise(numbers)):
         raise ValueError(f"{name} do not rise: {numbers!r}")
     return tuple(numbers)
+
+
+def falling(margins: list[Any], count: int) -> tuple[float, ...]:
+    """Return margins as a tuple; raise a ValueError unless they are `count` falling numbers up to 0."""
+    known = all(type(each) is float and abs(each) <= LARGEST_MARGIN for each in margins)
+    if not known or len(margins) != count or any(b > a for a, b in pairwise((0.0, *margins))):
+        raise ValueError(f"margins are {margins!r}; expected {count} numbers up to 0 that do not rise")
+    return tuple(margins)
+
+
+def temperature_of(value: Any) -> float:
+    """Return a temperature; raise a ValueError if it is not one."""
+    if type(value) is not float or not 0 <= value <= LARGEST_TEMPERATURE:
+        raise ValueError(f"temperature is {value!r}; expected a number from 0 to {LARGEST_TEMPERATURE}")
+    return value
 
 
 def within(table: Table, most: float) -> bool:

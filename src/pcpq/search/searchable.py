@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pcpq.io.arrays import Float32Array, Ids
+from pcpq.ivf.probing import Probing
 from pcpq.search.recall_check import CheckedSample
 from pcpq.search.recall_curve import Choice, RecallCurve
 from pcpq.search.request import SearchRequest, Settings
@@ -20,13 +21,18 @@ class SearchPlan(NamedTuple):
     """A search with all settings chosen and all filters evaluated."""
 
     k: int
-    probes: int
+    probing: Probing
     rerank: int
     allowed: tuple[Allowed, ...]  # rows of every part
     n_allowed: int
     threads: int | None
     sample: CheckedSample | None = None  # queries whose recall is checked; None: unknown or filtered
     exact: bool = False  # all allowed rows are compared
+
+    @property
+    def probes(self) -> int:
+        """The number of lists that queries probe on average."""
+        return self.probing.probes
 
 
 @dataclass(frozen=True)

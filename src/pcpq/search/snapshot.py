@@ -130,7 +130,7 @@ class Snapshot:
                 part.segment.search(
                     queries,
                     k=min(plan.k, some.count),
-                    probes=plan.probes,
+                    probing=plan.probing,
                     rerank=min(plan.rerank, some.count),
                     allowed=some,
                     threads=plan.threads,
@@ -147,8 +147,9 @@ class Snapshot:
         if type(query) is not ndarray or query.ndim != 1 or plan.k > plan.n_allowed:
             return None
         scores, ids = empty(plan.k, FLOAT32), empty(plan.k, INT64)
+        _, most, temperature, margin = plan.probing
         try:
-            found = self.segments.search_one(query, plan.probes, plan.rerank, ids, scores)
+            found = self.segments.search_one(query, most, temperature, margin, plan.rerank, ids, scores)
         except TypeError:  # not a contiguous array of float32
             return None
         return Result(scores, ids, self.trained.metric) if found else None

@@ -14,6 +14,7 @@ from pcpq import _core
 from pcpq.errors import FormatError
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.io.ids import as_string_ids, kind_of
+from pcpq.ivf.probing import Probing
 from pcpq.quantizers.codes import Codes
 from pcpq.segment.attributes import Attributes
 from pcpq.segment.codebooks import PackedCodes
@@ -342,7 +343,7 @@ class Segment:
         queries: Float32Array,
         *,
         k: int,
-        probes: int,
+        probing: Probing,
         rerank: int,
         allowed: Allowed,
         threads: int | None,
@@ -357,10 +358,11 @@ class Segment:
         n = len(queries)
         scores, ids = np.empty((n, k), np.float64), np.empty((n, k), np.int64)
         native = self.searcher.search
+        lists = probing.native()
         if n == 1 or out_counts is not None:
             native(
                 queries=queries,
-                probes=probes,
+                **lists,
                 rerank=rerank,
                 out_ids=ids,
                 out_scores=scores,
@@ -375,7 +377,7 @@ class Segment:
         def search_some(part: slice) -> None:
             native(
                 queries=queries[part],
-                probes=probes,
+                **lists,
                 rerank=rerank,
                 out_ids=ids[part],
                 out_scores=scores[part],
@@ -384,7 +386,7 @@ class Segment:
                 share=allowed.share,
             )
 
-        map_threads(search_some, self.tasks(n, probes, rerank, threads), threads)
+        map_threads(search_some, self.tasks(n, probing.probes, rerank, threads), threads)
         return scores, ids
 
     def tasks(self, n_queries: int, probes: int, rerank: int, threads: int | None) -> list[slice]:

@@ -78,7 +78,8 @@ class Manifest:
     def version(self) -> int:
         """The smallest format version that can represent the manifest."""
         given = self.config.lists_per_vector is not None
-        return 2 if self.wide or given or self.next_id > LARGEST_NUMBER else 1
+        weighed = self.recall is not None and self.recall.margins is not None
+        return 2 if self.wide or given or weighed or self.next_id > LARGEST_NUMBER else 1
 
     def text(self) -> bytes:
         """Return the content of the manifest file."""
@@ -196,6 +197,9 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
         config = IndexConfig.from_json(content["settings"])
         if config.lists_per_vector is not None and content["version"] == 1:
             raise FormatError(f"{path}: lists_per_vector is {config.lists_per_vector} in version 1")
+        recall = None if content.get("recall") is None else RecallCurve.from_json(content["recall"])
+        if recall is not None and recall.margins is not None and content["version"] == 1:
+            raise FormatError(f"{path}: recall has margins in version 1")
         return Manifest(
             generation=whole(content["generation"], path),
             config=config,
@@ -204,7 +208,7 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
             next_id=whole(content["next_id"], path, LARGEST_NEXT_ID),
             trained=entry_of(content["trained"], "trained", path),
             parts=parts,
-            recall=None if content.get("recall") is None else RecallCurve.from_json(content["recall"]),
+            recall=recall,
             wide=wide,
         )
 

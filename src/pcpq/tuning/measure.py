@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from pcpq import _core
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.io.ids import integer_ids
-from pcpq.ivf.coarse_ranking import Coarse
-from pcpq.ivf.partition import Partition
+from pcpq.ivf.probing import RankedLists
 from pcpq.search.queries import prepare_queries
 from pcpq.search.recall_curve import (
     CANDIDATES,
     MOST_CANDIDATES,
     RESULTS,
+    USUAL_TARGET,
     RecallCurve,
     candidates_for,
     probes_to_measure,
@@ -43,6 +43,9 @@ from pcpq.util.threads import available_threads, map_threads, one_blas_thread
 
 # Queries measured at once: all of them together would need as much memory as a small index.
 QUERIES_TOGETHER = 64
+# Temperatures that are tried, in standard deviations of a query's ranks, and results whose lists should be met.
+TEMPERATURES = (0.18, 0.27, 0.41, 0.61)
+NEAREST = 10
 KEPT_NOTHING = "an index that keeps no vectors has no ground truth: give tune queries and their truth"
 
 
@@ -53,13 +56,13 @@ class Candidates:
     ids: Ids  # (n, c)
     scores: NDArray[np.float64]  # (n, c) after reranking; -inf for the query itself
     scanned: Places  # (n, c) position by code score
-    lists: Places  # (n, c) position of the row's list in the order of probing
+    lists: Places  # (n, c) the row's list is probed with more probes than that
 
     @classmethod
     def of(
-        cls, part: Part, queries: TuningQueries, query_rows: Float32Array, order: Places, threads: int
+        cls, part: Part, queries: TuningQueries, query_rows: Float32Array, probed: Places, threads: int
     ) -> Candidates:
-        """Search all lists of a part for queries in working units; `order` is from `probing_order`."""
+        """Search all lists of a part for queries in working units; see rows_by_probes for `probed`."""
         segment, everything, count = part.segment, part.everything, min(MOST_CANDIDATES, part.count)
         shape = (len(query_rows), count)
         scores, scanned, ids = np.empty(shape), np.empty(shape, np.int32), np.empty(shape, np.int64)
@@ -67,7 +70,7 @@ class Candidates:
         def search(some: slice) -> None:
             native(
                 queries=query_rows[some],
-                probes=order.shape[1],
+                probes=probed.shape[1],
                 rerank=count,
                 out_ids=ids[some],
                 out_scores=scores[some],
@@ -89,10 +92,10 @@ class Candidates:
         np.put_along_axis(places, np.argsort(-keys, axis=1), np.arange(count)[None], axis=1)
         # A row is found as soon as one of its lists is probed.
         found = [
-            np.take_along_axis(order, some[rows].reshape(shape), axis=1) for some in segment.lists_of_rows()
+            np.take_along_axis(probed, some[rows].reshape(shape), axis=1) for some in segment.lists_of_rows()
         ]
         lists = np.minimum.reduce(found)
-        lists[own] = order.shape[1]
+        lists[own] = probed.shape[1]
         return cls(ids, scores, places, lists)
 
 
@@ -116,15 +119,70 @@ def measure(
     most = min(truth.ids.shape[1], max(len(snapshot) - 1, 1))
     results = tuple(k for k in RESULTS if k <= most)
     probes = probes_to_measure(len(snapshot.trained.partition))
+    temperature, margins = chosen_weights(snapshot, queries[:QUERIES], truth[:QUERIES], probes)
     hits, squares = np.zeros((2, len(results), len(probes), len(CANDIDATES)))
     rows = np.zeros(len(probes))
     for some in slices(len(queries), QUERIES_TOGETHER):
-        found = recall_sums(snapshot, queries[some], truth[some], results, probes, available_threads(threads))
+        probed = ranked_lists(snapshot, queries[some]).probed_from(temperature, probes, margins)
+        found = recall_sums(
+            snapshot, queries[some], truth[some], results, probes, probed, available_threads(threads)
+        )
         hits, squares, rows = hits + found.hits, squares + found.squares, rows + found.rows
     n = len(queries)
     means = hits / n
     errors = np.sqrt(np.maximum(squares / n - means**2, 0) / n)
-    return RecallCurve(results, probes, CANDIDATES, tuple((rows / n).tolist()), means, errors, n, queries.kind)
+    return RecallCurve(
+        results,
+        probes,
+        CANDIDATES,
+        tuple((rows / n).tolist()),
+        means,
+        errors,
+        n,
+        queries.kind,
+        margins,
+        temperature,
+    )
+
+
+def ranked_lists(snapshot: Snapshot, queries: TuningQueries) -> RankedLists:
+    """Return the lists as queries rank them."""
+    trained, rows = snapshot.trained, prepare_queries(snapshot.trained, queries.vectors).rows
+    return RankedLists.of(trained.partition, trained.coarse, trained.metric, rows)
+
+
+def chosen_weights(
+    snapshot: Snapshot, queries: TuningQueries, truth: Truth, probes: tuple[int, ...]
+) -> tuple[float, tuple[float, ...]]:
+    """Return the best temperature of the weights of lists, and the margins for these numbers of probes."""
+    ranked, nearest = ranked_lists(snapshot, queries), lists_of(snapshot, truth.ids[:, :NEAREST])
+    temperatures = [0.0, *(each * ranked.scale for each in TEMPERATURES)]
+    rows = [rows_needed(snapshot, ranked.log_weights(each), nearest) for each in temperatures]
+    temperature = temperatures[int(np.argmin(rows))]
+    return temperature, ranked.margins(temperature, probes)
+
+
+def lists_of(snapshot: Snapshot, ids: Ids) -> Places:
+    """Return the (n, t, c) lists of integer ids: c for each, -1 where there is no such row."""
+    found = []
+    for part, rows in zip(snapshot.parts, snapshot.find_numbers(ids.ravel()), strict=True):
+        for lists in part.segment.lists_of_rows():
+            found.append(np.where(rows < 0, -1, lists[rows]).reshape(ids.shape))
+    return np.stack(found, axis=2).astype(np.intp)
+
+
+def rows_needed(snapshot: Snapshot, weights: Float32Array, lists: Places) -> float:
+    """Return the rows in lists of enough weight for the usual recall, summed over queries.
+
+    Parameters
+    ----------
+    weights : (n, L) weights of lists
+    lists : (n, t, c) lists that the nearest rows of each query are in, -1 for none
+    """
+    of_lists = np.take_along_axis(weights[:, None, :], np.maximum(lists, 0), axis=2)
+    best = np.where(lists < 0, -np.inf, of_lists).max(axis=2)
+    least = np.quantile(best[lists.max(axis=2) >= 0], 1 - USUAL_TARGET, method="inverted_cdf")
+    return float((weights >= least).sum(axis=0) @ list_sizes(snapshot))
 
 
 class RecallSums(NamedTuple):
@@ -141,13 +199,12 @@ def recall_sums(
     truth: Truth,
     results: tuple[int, ...],
     probes: tuple[int, ...],
+    probed: Places,
     threads: int,
 ) -> RecallSums:
-    """Return the recall sums of some queries, given their ground truth."""
+    """Return the recall sums of some queries, given their ground truth; see rows_by_probes for `probed`."""
     query_rows = prepare_queries(snapshot.trained, queries.vectors).rows
-    trained = snapshot.trained
-    order = probing_order(trained.partition, trained.coarse, trained.metric, query_rows)
-    parts = [Candidates.of(part, queries, query_rows, order, threads) for part in snapshot.parts if part.count]
+    parts = [Candidates.of(part, queries, query_rows, probed, threads) for part in snapshot.parts if part.count]
     starts = np.cumsum([0, *(part.ids.shape[1] for part in parts)])[:-1]
     by_score = np.argsort(-np.concatenate([part.scores for part in parts], axis=1), axis=1, kind="stable")
 
@@ -170,7 +227,7 @@ def recall_sums(
         out_hits=hits,
         out_squares=squares,
     )
-    return RecallSums(hits, squares, rows_by_probes(snapshot, order, probes))
+    return RecallSums(hits, squares, rows_by_probes(snapshot, probed, probes))
 
 
 def as_int32(values: Any) -> NDArray[np.int32]:
@@ -229,20 +286,20 @@ def given_answers(snapshot: Snapshot, truth: NDArray[Any]) -> Truth:
     return Truth.of(found.reshape(truth.shape))
 
 
-def probing_order(partition: Partition, coarse: Coarse, metric: str, query_rows: Float32Array) -> Places:
-    """Return the (n, L) position of every list in the order in which a query probes them, as in native code."""
-    rows = query_rows - coarse.mean if metric == "euclidean" else query_rows
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    ranks = coarse.products(rows) + partition.offsets + lengths * partition.spreads
-    places = np.empty(ranks.shape, np.intp)
-    np.put_along_axis(places, np.argsort(-ranks, axis=1), np.arange(ranks.shape[1])[None], axis=1)
-    return places
+def rows_by_probes(snapshot: Snapshot, probed: Places, probes: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return the rows scanned with each number of probes, summed over queries.
 
-
-def rows_by_probes(snapshot: Snapshot, places: Places, probes: tuple[int, ...]) -> NDArray[np.float64]:
-    """Return the rows scanned with each number of probes, summed over queries."""
-    sizes = sum(part.segment.list_sizes for part in snapshot.parts)
-    ordered_sizes = np.empty(places.shape)
-    np.put_along_axis(ordered_sizes, places, np.broadcast_to(sizes, places.shape).astype(np.float64), axis=1)
-    sums: NDArray[np.float64] = np.cumsum(ordered_sizes.sum(axis=0))[np.array(probes) - 1]
+    Lists are probed with more probes than `probed`.
+    """
+    sizes = np.broadcast_to(list_sizes(snapshot), probed.shape)
+    total = np.bincount(probed.ravel(), weights=sizes.ravel(), minlength=probes[-1])
+    sums: NDArray[np.float64] = np.cumsum(total)[np.array(probes) - 1]
     return sums
+
+
+def list_sizes(snapshot: Snapshot) -> NDArray[np.float64]:
+    """Return the (L,) numbers of rows of all lists."""
+    sizes: NDArray[np.float64] = np.sum(
+        [part.segment.list_sizes for part in snapshot.parts], axis=0, dtype=float
+    )
+    return sizes

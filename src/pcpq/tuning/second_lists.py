@@ -13,11 +13,11 @@ from pcpq.io.arrays import Float32Array, FloatArray
 from pcpq.io.streams import Sample
 from pcpq.ivf.coarse_ranking import Coarse
 from pcpq.ivf.partition import Partition, fit_partition
+from pcpq.ivf.probing import RankedLists
 from pcpq.search.recall_curve import USUAL_TARGET
 from pcpq.segment.codebooks import never_packed
 from pcpq.segment.trained import Trained, WorkingSample, in_units, sample_unit
 from pcpq.segment.training import default_lists, train
-from pcpq.tuning.measure import probing_order
 from pcpq.util.batches import slices
 from pcpq.util.threads import one_blas_thread
 
@@ -109,7 +109,7 @@ def share_in(
     """Return the codes to scan with rows in two lists of a partition relative to one, for some queries."""
     nearest = best_rows(rows, asked, metric)
     first, second = partition.assign_two(rows, threads)
-    places = probing_order(partition, Coarse.of(partition), metric, asked)
+    places = RankedLists.of(partition, Coarse.of(partition), metric, asked).places
     one, two = (rows_needed(places, nearest, lists) for lists in ((first,), (first, second)))
     return two / one
 

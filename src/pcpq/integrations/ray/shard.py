@@ -19,6 +19,7 @@ from pcpq.integrations.ray.slices import SlicedPart, bounds_of, sliced
 from pcpq.integrations.ray.wire import cut, from_pieces
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.io.ids import is_id
+from pcpq.ivf.probing import Probing
 from pcpq.search.exact import search_exactly
 from pcpq.search.filters import allowed_rows
 from pcpq.search.recall_curve import RecallCurve
@@ -58,7 +59,7 @@ class ShardRequest(NamedTuple):
     """Parameters of a search of a shard."""
 
     k: int
-    probes: int
+    probing: Probing
     reranks: Sequence[int]  # candidates to rerank, per part
     wanted: Filter | None
     pieces: int  # number of pieces of the result
@@ -157,7 +158,7 @@ class Shard:
         allowed = self._allowed(held, request.wanted)
         with self._batch_lock(len(queries)):
             found = [
-                part.candidates(queries, request.k, request.probes, rerank, some, self.threads)
+                part.candidates(queries, request.k, request.probing, rerank, some, self.threads)
                 for part, rerank, some in zip(held.parts, request.reranks, allowed, strict=True)
             ]
         return cut(found, request.pieces)
@@ -168,7 +169,7 @@ class Shard:
         For a directory with a single shard, and for exact searches.
         """
         held, queries = self._held(key), from_pieces(pieces)
-        k, probes, allowed = request.k, request.probes, self._allowed(held, request.wanted)
+        k, probing, allowed = request.k, request.probing, self._allowed(held, request.wanted)
         found = []
         with self._batch_lock(len(queries)):
             for part, rerank, some in zip(held.parts, request.reranks, allowed, strict=True):
@@ -178,7 +179,7 @@ class Shard:
                 if request.exact:
                     search, most = partial(search_exactly, part.segment, **own), some.count
                 else:
-                    search, most = partial(part.segment.search, probes=probes, rerank=rerank, **own), rerank
+                    search, most = partial(part.segment.search, probing=probing, rerank=rerank, **own), rerank
                 found.append(part.best(search, queries, min(k, most), most))
         return cut(best_of(found, len(queries), k), request.pieces)
 

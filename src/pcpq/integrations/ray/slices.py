@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pcpq import _core
 from pcpq.integrations.ray.candidates import NOTHING, Candidates, candidates_of
 from pcpq.io.arrays import Float32Array, Ids
+from pcpq.ivf.probing import Probing
 from pcpq.search.snapshot import Snapshot
 from pcpq.search.top_k import top_k
 from pcpq.segment.guard import Guard
@@ -237,7 +238,13 @@ class SlicedPart:
         return best_scores, best_ids
 
     def candidates(
-        self, queries: Float32Array, k: int, probes: int, rerank: int, allowed: Allowed, threads: int | None
+        self,
+        queries: Float32Array,
+        k: int,
+        probing: Probing,
+        rerank: int,
+        allowed: Allowed,
+        threads: int | None,
     ) -> Candidates:
         """Return the best `rerank` rows by code, or all rows if there are fewer, reranked."""
         shape = (len(queries), min(rerank, allowed.count))
@@ -248,7 +255,7 @@ class SlicedPart:
         def search(some: slice) -> None:
             native(
                 queries=queries[some],
-                probes=probes,
+                **probing.native(),
                 rerank=shape[1],
                 out_ids=found[some],
                 out_scores=scores[some],
@@ -259,7 +266,7 @@ class SlicedPart:
             )
 
         if shape[1]:
-            map_threads(search, self.segment.tasks(len(queries), probes, rerank, threads), threads)
+            map_threads(search, self.segment.tasks(len(queries), probing.probes, rerank, threads), threads)
             if self.segment.guard is not None:
                 self.segment.guard.rows(found[found >= 0])
         return candidates_of(codes, found, scores, self.ids, k)

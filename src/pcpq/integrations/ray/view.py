@@ -250,7 +250,7 @@ class ShardedSearch:
             pieces = pieces_for(len(queries) * bytes_back(directory, plan, reranks))
             request = ShardRequest(
                 k=plan.k,
-                probes=plan.probes,
+                probing=plan.probing,
                 reranks=reranks,
                 wanted=self.wanted,
                 pieces=pieces,
