@@ -14,6 +14,7 @@
 #include "bindings/arrays.h"
 #include "bindings/checksum.h"
 #include "kernels/index_arrays.h"
+#include "kernels/kernels.h"
 #include "search/checksum.h"
 #include "search/exact.h"
 #include "search/recall.h"
@@ -156,12 +157,13 @@ struct KeptArrays {
     Maybe<const float, 1> biases;
     Array<const int64_t, 1> ids;
 
-    Kept checked(const Lists& lists) const {
+    Kept checked(const Lists& lists, const Projection& projection) const {
         const Keep kind = keep_named(keep);
         const size_t n = ids.shape(0);
         require(lists.rows[lists.count] == static_cast<int64_t>(n), "rows do not match the lists");
-        require(kind == Keep::none || has_shape(rows, n, lists.dimensions * bytes_of(kind)),
+        require(kind == Keep::none || has_shape(rows, n, projection.dimensions * bytes_of(kind)),
                 "kept rows have the wrong shape");
+        require(kind != Keep::none || !projection.matrix, "vectors that are not kept are not projected");
         require((kind != Keep::int8 && kind != Keep::int16) || (units && has_shape(*units, n)), "kept rows lack units");
         require(!gains || has_shape(*gains, n), "gains have the wrong shape");
         require(!biases || has_shape(*biases, n), "biases have the wrong shape");
@@ -172,6 +174,17 @@ struct KeptArrays {
                 .gains = data_or_null(gains),
                 .biases = data_or_null(biases),
                 .ids = ids.data()};
+    }
+};
+
+struct ProjectionArrays {
+    Maybe<const float, 2> matrix;
+    Array<const float, 1> mean;
+
+    Projection checked(const Lists& lists) const {
+        const size_t d = mean.shape(0), p = lists.dimensions;
+        require(matrix ? has_shape(*matrix, d, p) : d == p, "the projection has the wrong shape");
+        return {.dimensions = static_cast<int64_t>(d), .matrix = data_or_null(matrix), .mean = mean.data()};
     }
 };
 
@@ -228,11 +241,13 @@ struct SecondArrays {
 // The arrays of an index, checked once, searched any number of times.
 class Searcher {
 public:
-    Searcher(const ListArrays& lists, const CodeArrays& codes, const KeptArrays& kept, const RotationArrays& rotation,
-             std::optional<SecondArrays> second, float row_unit, float query_unit, bool unit_length, nb::object guard)
+    Searcher(const ListArrays& lists, const CodeArrays& codes, const KeptArrays& kept,
+             const ProjectionArrays& projection, const RotationArrays& rotation, std::optional<SecondArrays> second,
+             float row_unit, float query_unit, bool unit_length, nb::object guard)
         : list_arrays_(lists),
           code_arrays_(codes),
           kept_arrays_(kept),
+          projection_arrays_(projection),
           rotation_arrays_(rotation),
           second_arrays_(std::move(second)),
           guarded_(std::move(guard)),
@@ -240,7 +255,8 @@ public:
           guard_(guarded_.is_none() ? nullptr : &nb::cast<const GuardedArrays&>(guarded_).guard()),
           lists_(list_arrays_.checked()),
           codes_(code_arrays_.checked(lists_)),
-          kept_(kept_arrays_.checked(lists_)),
+          projection_(projection_arrays_.checked(lists_)),
+          kept_(kept_arrays_.checked(lists_, projection_)),
           rotation_(rotation_arrays_.checked(lists_, codes_)),
           second_(second_arrays_ ? second_arrays_->checked(lists_, codes_, kept_) : SecondCodes{}) {}
 
@@ -251,7 +267,7 @@ public:
         const size_t n = queries.shape(0), k = out_ids.shape(1);
         const Probing probing{.most = probes, .temperature = temperature, .margin = margin};
         SearchJob job = job_for(probing, rerank, k, out_ids.data());
-        require(has_shape(queries, n, lists_.dimensions), "queries have the wrong shape");
+        require(has_shape(queries, n, projection_.dimensions), "queries have the wrong shape");
         check_allowed(allowed, second_allowed);
         require(has_shape(out_ids, n, k) && has_shape(out_scores, n, k), "outputs have the wrong shape");
         require(!out_counts || has_shape(*out_counts, n, 3), "out_counts has the wrong shape");
@@ -281,7 +297,7 @@ public:
 
     void read_queries(Array<const float, 2> queries, Array<float, 2> out_queries) const {
         const size_t n = queries.shape(0);
-        require(has_shape(queries, n, lists_.dimensions), "queries have the wrong shape");
+        require(has_shape(queries, n, projection_.dimensions), "queries have the wrong shape");
         require(has_shape(out_queries, n, estimate_columns()), "out_queries has the wrong shape");
         nb::gil_scoped_release unlocked;
         pcpq::read_queries(exact_rows(0, nullptr), queries.data(), static_cast<int64_t>(n), out_queries.data());
@@ -291,7 +307,7 @@ public:
                         float longest, Array<int64_t, 2> out_ids, Array<double, 2> out_scores) const {
         const size_t n = queries.shape(0), k = out_ids.shape(1);
         const ExactRows chosen = checked_rows(rows);
-        require(has_shape(queries, n, lists_.dimensions), "queries have the wrong shape");
+        require(has_shape(queries, n, projection_.dimensions), "queries have the wrong shape");
         require(!estimates || has_shape(*estimates, n, rows.shape(0)), "estimates have the wrong shape");
         require(k > 0 && has_shape(out_ids, n, k) && has_shape(out_scores, n, k), "outputs have the wrong shape");
         nb::gil_scoped_release unlocked;
@@ -313,6 +329,7 @@ public:
 
     const Units& units() const { return units_; }
     const Lists& lists() const { return lists_; }
+    const Projection& projection() const { return projection_; }
 
     SearchJob job_for(const Probing& probing, int64_t rerank, size_t k, int64_t* ids) const {
         require(probing.most > 0 && k > 0 && rerank >= static_cast<int64_t>(k), "probes, rerank or k is out of range");
@@ -320,6 +337,7 @@ public:
                 .lists = lists_,
                 .codes = codes_,
                 .kept = kept_,
+                .projection = projection_,
                 .rotation = rotation_,
                 .second = second_,
                 .allowed = nullptr,
@@ -341,8 +359,8 @@ private:
     ExactRows exact_rows(int64_t count, const int32_t* rows) const {
         return {.guard = guard_,
                 .kept = kept_,
-                .dimensions = lists_.dimensions,
-                .mean = lists_.mean,
+                .dimensions = projection_.dimensions,
+                .mean = projection_.mean,
                 .count = count,
                 .rows = rows};
     }
@@ -358,6 +376,7 @@ private:
     ListArrays list_arrays_;
     CodeArrays code_arrays_;
     KeptArrays kept_arrays_;
+    ProjectionArrays projection_arrays_;
     RotationArrays rotation_arrays_;
     std::optional<SecondArrays> second_arrays_;
     nb::object guarded_;
@@ -365,6 +384,7 @@ private:
     const Guard* guard_;
     Lists lists_;
     Codes codes_;
+    Projection projection_;
     Kept kept_;
     Rotation rotation_;
     SecondCodes second_;
@@ -379,8 +399,10 @@ public:
         found.check_allowed(allowed, second_allowed);
         require(count > 0, "no row of a segment is allowed");
         if (!segments_.empty()) {
-            const Lists& first = segments_.front().searcher->lists();
-            require(first.count == found.lists().count && first.dimensions == found.lists().dimensions,
+            const Searcher& first = *segments_.front().searcher;
+            require(first.lists().count == found.lists().count &&
+                        first.lists().dimensions == found.lists().dimensions &&
+                        first.projection().dimensions == found.projection().dimensions,
                     "segments have other lists");
         }
         segments_.push_back({.owner = std::move(searcher),
@@ -395,7 +417,8 @@ public:
                     const Line<int64_t>& out_ids, const Line<float>& out_scores) const {
         const size_t k = out_ids.size();
         require(k > 0 && out_scores.size() == k, "outputs have the wrong shape");
-        if (segments_.empty() || query.size() != static_cast<size_t>(segments_.front().searcher->lists().dimensions))
+        if (segments_.empty() ||
+            query.size() != static_cast<size_t>(segments_.front().searcher->projection().dimensions))
             return false;
         const Probing probing{.most = probes, .temperature = temperature, .margin = margin};
         std::vector<SearchJob> jobs;
@@ -493,6 +516,13 @@ void bind_arrays(nb::module_& m) {
             },
             nb::kw_only(), "keep"_a, "rows"_a, "units"_a.none(), "euclidean"_a, "gains"_a.none(), "biases"_a.none(),
             "ids"_a);
+    nb::class_<ProjectionArrays>(m, "Projection", "From the coordinates of vectors to those of lists and codes.")
+        .def(
+            "__init__",
+            [](ProjectionArrays* self, Maybe<const float, 2> matrix, Array<const float, 1> mean) {
+                new (self) ProjectionArrays{.matrix = std::move(matrix), .mean = std::move(mean)};
+            },
+            nb::kw_only(), "matrix"_a.none(), "mean"_a);
     nb::class_<RotationArrays>(m, "Rotation", "From a vector's coordinates to those of its sections.")
         .def(
             "__init__",
@@ -588,6 +618,17 @@ void bind_search(nb::module_& m) {
         "places"_a.noconvert(), "out_mask"_a.noconvert(),
         "Write a bit per row that is chosen, at its place in blocks of 32; False if a row or place is out of range.");
     m.def(
+        "project",
+        [](Array<const float, 2> rows, Array<const float, 2> matrix, Array<float, 2> out_rows) {
+            const size_t n = rows.shape(0), d = rows.shape(1), p = matrix.shape(1);
+            require(has_shape(matrix, d, p) && has_shape(out_rows, n, p), "shapes do not match");
+            nb::gil_scoped_release unlocked;
+            kernels().search.project(matrix.data(), rows.data(), static_cast<int64_t>(n), static_cast<int64_t>(d),
+                                     static_cast<int64_t>(p), out_rows.data());
+        },
+        nb::kw_only(), "rows"_a.noconvert(), "matrix"_a.noconvert(), "out_rows"_a.noconvert(),
+        "Rows times a matrix: the bits of a row do not depend on the others, nor on the processor.");
+    m.def(
         "prepare_queries",
         [](Array<const float, 2> queries, float query_unit, bool unit_length, Array<float, 2> out_queries) {
             require(has_shape(out_queries, queries.shape(0), queries.shape(1)), "out_queries has the wrong shape");
@@ -623,10 +664,11 @@ void bind_search(nb::module_& m) {
     bind_arrays(m);
     // Arguments by name cost a single query about 30 ns more than positional ones, of some microseconds.
     nb::class_<Searcher>(m, "Searcher", "The arrays of a segment, checked once, searched any number of times.")
-        .def(nb::init<const ListArrays&, const CodeArrays&, const KeptArrays&, const RotationArrays&,
-                      std::optional<SecondArrays>, float, float, bool, nb::object>(),
-             nb::kw_only(), "lists"_a, "codes"_a, "kept"_a, "rotation"_a, "second"_a.none() = nb::none(), "row_unit"_a,
-             "query_unit"_a, "unit_length"_a, "guard"_a.none() = nb::none())
+        .def(nb::init<const ListArrays&, const CodeArrays&, const KeptArrays&, const ProjectionArrays&,
+                      const RotationArrays&, std::optional<SecondArrays>, float, float, bool, nb::object>(),
+             nb::kw_only(), "lists"_a, "codes"_a, "kept"_a, "projection"_a, "rotation"_a,
+             "second"_a.none() = nb::none(), "row_unit"_a, "query_unit"_a, "unit_length"_a,
+             "guard"_a.none() = nb::none())
         .def("search", &Searcher::search, nb::kw_only(), "queries"_a.noconvert(), "probes"_a, "rerank"_a,
              "out_ids"_a.noconvert(), "out_scores"_a.noconvert(), "allowed"_a.none() = nb::none(),
              "second_allowed"_a.none() = nb::none(), "share"_a = 1.0f, "temperature"_a = 0.0f,

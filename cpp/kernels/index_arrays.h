@@ -1,5 +1,6 @@
 // The arrays of an index as plain structs over caller-owned buffers. Rows are vectors in list order; 32 or 64 rows of a
-// list make a block of codes. L lists, m sections of D coordinates, d dimensions.
+// list make a block of codes. L lists, m sections of D coordinates, d dimensions; lists and codes may have fewer, as
+// Projection says.
 // Functions here are static: files for one instruction set must not offer them to the linker (tools/check_symbols.py).
 #pragma once
 
@@ -139,6 +140,13 @@ struct Kept {
     const uint16_t* gains;  // (n,) float16 or null; keep none only
     const float* biases;    // (n,) or null: times <q, centroid of the list>, or added if euclidean
     const int64_t* ids;     // (n,)
+};
+
+// From the coordinates of vectors to the fewer that lists and codes are made of.
+struct Projection {
+    int64_t dimensions;   // d, of vectors
+    const float* matrix;  // (d, p), null: p is d, and coordinates stay; x becomes x M
+    const float* mean;    // (d,)  of the centroids
 };
 
 // From a vector's coordinates to those of its sections.

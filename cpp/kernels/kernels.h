@@ -84,8 +84,8 @@ struct RerankQuery {
 struct SearchKernels {
     // A query as integers of 1 / scale, zeros up to a multiple of 16.
     void (*query_to_shorts)(const float* query, int64_t d, float scale, int16_t* integers);
-    // x M for a (d, d) matrix.
-    void (*rotate_query)(const float* matrix, const float* query, int64_t d, float* out);
+    // X M for (n, d) rows and a (d, p) matrix.
+    void (*project)(const float* matrix, const float* rows, int64_t n, int64_t d, int64_t p, float* out);
     // A query in 8 bits, 128 too large, for products with lists; returns the unit.
     float (*query_to_bytes)(const float* query, int64_t d, float length, float longest, uint8_t* bytes);
     float (*inner_product)(const float* a, const float* b, int64_t d);

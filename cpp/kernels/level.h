@@ -5,6 +5,7 @@
 #include "kernels/kernels.h"
 #include "kernels/lookup_tables.h"
 #include "kernels/near_lists.h"
+#include "kernels/project.h"
 #include "kernels/rank_lists.h"
 #include "kernels/rerank.h"
 #include "kernels/scan.h"
@@ -22,7 +23,7 @@ constexpr Kernels kernels_named(const char* name) {
             .keep_near = keep_near,
             .squared_distance = squared_distance,
             .search = {.query_to_shorts = query_to_shorts,
-                       .rotate_query = rotate_query,
+                       .project = project,
                        .query_to_bytes = query_to_bytes,
                        .inner_product = inner_product,
                        .measure_bases = measure_bases,

@@ -10,17 +10,6 @@
 namespace pcpq {
 namespace {
 
-// Row by row, so that a coordinate's sum has the same order at every SIMD level.
-inline void rotate_query(const float* matrix, const float* query, int64_t d, float* out) {
-    for (int64_t j = 0; j < d; j++) out[j] = 0.0f;
-    for (int64_t i = 0; i < d; i++, matrix += d) {
-        const Floats x = broadcast(query[i]);
-        int64_t j = 0;
-        for (; j + kLanes <= d; j += kLanes) store(out + j, load(out + j) + x * load(matrix + j));
-        for (; j < d; j++) out[j] += query[i] * matrix[j];
-    }
-}
-
 // products[j][i] = <q_j, c_ij>, (m, K), and the least and the greatest of each section, found while they are in
 // registers.
 template <int K, int D>

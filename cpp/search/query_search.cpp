@@ -28,25 +28,26 @@ int64_t QuerySearch::bytes(const SearchJob& job, int64_t queries) {
     const int64_t most = job.probing.weighed() ? job.probing.most / 4 + 1 : job.probing.most;
     const int64_t probes = std::min(most, job.lists.count);
     const int64_t numbers = 2 * Candidates::capacity_for(wanted(job)) + 3 * probes;
-    const int64_t one = 4 * numbers + table_size(job.codes) + 2 * job.lists.dimensions;
+    const int64_t one = 4 * numbers + table_size(job.codes) + 2 * job.projection.dimensions;
     const int64_t blocks = job.lists.n_words() * probes / std::max<int64_t>(job.lists.count, 1);
     return queries * one + 4 * (Scratch::products_size(job, probes) + blocks);
 }
 
-const uint8_t* QuerySearch::take(const SearchJob& job, int64_t q) {
-    const int64_t d = job.lists.dimensions;
+const uint8_t* QuerySearch::take(const SearchJob& job, int64_t q, const float* projected) {
+    const int64_t d = job.lists.dimensions, all = job.projection.dimensions;
     number_ = q;
-    query_ = job.queries + q * d;
-    centered_ = query_;
+    query_ = job.queries + q * all;
+    centered_ = projected;
     if (job.kept.euclidean) {
         difference_.resize(d);
-        for (int64_t i = 0; i < d; i++) difference_.data()[i] = query_[i] - job.lists.mean[i];
+        for (int64_t i = 0; i < d; i++) difference_.data()[i] = projected[i] - job.lists.mean[i];
         centered_ = difference_.data();
     }
     length_ = static_cast<float>(length_of(centered_, d));
     bytes_.resize(d + 16);
     byte_unit_ = kernels().search.query_to_bytes(centered_, d, length_, job.lists.longest_query, bytes_.data());
-    rerank_forms_.set(query_, d, length_, job.kept.euclidean);
+    const float whole = job.projection.matrix ? static_cast<float>(length_of(query_, all)) : length_;
+    rerank_forms_.set(query_, all, whole, job.kept.euclidean);
     rotate(job);
     return bytes_.data();
 }
@@ -107,7 +108,7 @@ void QuerySearch::finish(const SearchJob& job, ResultRanking& ranking) {
     }
     scan.best.compact();
     if (job.second.rows) join_copies(job);
-    const int64_t n = scan.best.count, k = std::min(job.k, n), q = number_, d = job.lists.dimensions;
+    const int64_t n = scan.best.count, k = std::min(job.k, n), q = number_, d = job.projection.dimensions;
     if (job.guard)
         for (int64_t i = 0; i < n; i++) job.guard->check_kept(rows_[i]);
     ranking.scores.resize(n);
@@ -140,7 +141,7 @@ void QuerySearch::rotate(const SearchJob& job) {
     rotated_ = centered_;
     if (job.rotation.matrix) {
         product_.resize(d);
-        kernels().search.rotate_query(job.rotation.matrix, rotated_, d, product_.data());
+        kernels().search.project(job.rotation.matrix, rotated_, 1, d, d, product_.data());
         rotated_ = product_.data();
     }
     if (!job.rotation.columns) return;

@@ -58,8 +58,8 @@ public:
         return !job.codes.per_list && job.codes.coding != Coding::unpacked;
     }
 
-    // Takes query q of the job and returns it as bytes, for products with lists.
-    const uint8_t* take(const SearchJob& job, int64_t q);
+    // Takes query q of the job, and what its projection is, and returns it as bytes, for products with lists.
+    const uint8_t* take(const SearchJob& job, int64_t q, const float* projected);
 
     // Chooses lists by their products with query t of the ranking, and makes the lookup table.
     void prepare(const SearchJob& job, ListRanking& ranking, int64_t t, Scratch& scratch);
@@ -82,7 +82,7 @@ public:
 private:
     int64_t number_, count_;
     const float* query_;     // as it was given
-    const float* centered_;  // euclidean: less the mean of the centroids
+    const float* centered_;  // projected; euclidean: less the mean of the centroids
     const float* rotated_;   // as its sections have it
     float length_, byte_unit_;
     bool guessed_;  // the threshold

@@ -107,6 +107,18 @@ struct Workspace {
     BatchScan batch;
     Scratch scratch;
     ResultRanking ranking;
+    Buffer<float> projected;
+
+    // What the lists and codes of a job need of some queries from one on.
+    const float* project(const SearchJob& job, int64_t first, int64_t count) {
+        const Projection& projection = job.projection;
+        const float* queries = job.queries + first * projection.dimensions;
+        if (!projection.matrix) return queries;
+        projected.resize(count * job.lists.dimensions);
+        kernels().search.project(projection.matrix, queries, count, projection.dimensions, job.lists.dimensions,
+                                 projected.data());
+        return projected.data();
+    }
 
     void search(const SearchJob& job, int64_t start, int64_t count) {
         StageClock clock(job.seconds);
@@ -115,7 +127,9 @@ struct Workspace {
         for (int64_t q = 0; q < count; q += 4) {
             const int64_t some = std::min<int64_t>(4, count - q);
             const uint8_t* queries[4];
-            for (int64_t t = 0; t < some; t++) queries[t] = searches[q + t].take(job, start + q + t);
+            const float* rows = project(job, start + q, some);
+            for (int64_t t = 0; t < some; t++)
+                queries[t] = searches[q + t].take(job, start + q + t, rows + t * job.lists.dimensions);
             list_ranking.score(job.lists, queries, some);
             clock.stage(0);
             for (int64_t t = 0; t < some; t++) {
@@ -172,7 +186,7 @@ void search_segments(std::span<const SearchJob> jobs) {
     for (const SearchJob& asked : jobs) {
         const SearchJob job = within_limits(asked);
         if (&asked == &jobs.front()) {
-            const uint8_t* query = one.take(job, 0);
+            const uint8_t* query = one.take(job, 0, work.project(job, 0, 1));
             work.list_ranking.score(job.lists, &query, 1);
             one.prepare(job, work.list_ranking, 0, work.scratch);
         } else if ((job.lists.centroids == nullptr) == (jobs.front().lists.centroids == nullptr)) {

@@ -34,6 +34,7 @@ struct SearchJob {
     Lists lists;
     Codes codes;
     Kept kept;
+    Projection projection;
     Rotation rotation;
     SecondCodes second;
     const uint32_t* allowed;         // (n_words,) a bit per row, or null: all
@@ -43,7 +44,7 @@ struct SearchJob {
     Probing probing;
     int64_t rerank;
     int64_t k;
-    const float* queries;  // (n_queries, d)
+    const float* queries;  // (n_queries, d) as vectors have them
     int64_t* ids;          // (n_queries, k)  out, -1 where there is none
     double* scores;        // (n_queries, k)  out, larger is better
     int64_t* counts;       // (n_queries, 3)  out: lists probed, rows scanned, candidates reranked; or null

@@ -64,7 +64,7 @@ void return_scores(const double* scores, int64_t count, const Units& units, floa
 
 bool search_single(std::span<SearchJob> jobs, const float* query, const Units& units, int64_t k, int64_t* ids,
                    float* scores) {
-    const int64_t d = jobs.front().lists.dimensions;
+    const int64_t d = jobs.front().projection.dimensions;
     Room<float, 1024> prepared(d);
     if (!prepare_queries(query, 1, d, units, prepared.data())) return false;
     int64_t total = 0;

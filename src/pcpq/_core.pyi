@@ -142,6 +142,11 @@ def mask_rows(*, chosen: Annotated[NDArray[numpy.bool_], dict(shape=(None,), ord
     Write a bit per row that is chosen, at its place in blocks of 32; False if a row or place is out of range.
     """
 
+def project(*, rows: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], matrix: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], out_rows: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> None:
+    """
+    Rows times a matrix: the bits of a row do not depend on the others, nor on the processor.
+    """
+
 def prepare_queries(*, queries: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], query_unit: float, unit_length: bool, out_queries: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')]) -> bool:
     """
     Queries as searches have them; False if a length is not between SMALLEST_LENGTH and LARGEST_LENGTH.
@@ -180,6 +185,11 @@ class Kept:
 
     def __init__(self, *, keep: str, rows: Annotated[NDArray[numpy.uint8], dict(shape=(None, None), order='C', device='cpu', writable=False)], units: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, euclidean: bool, gains: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, biases: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None, ids: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
 
+class Projection:
+    """From the coordinates of vectors to those of lists and codes."""
+
+    def __init__(self, *, matrix: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None, mean: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
 class Rotation:
     """From a vector's coordinates to those of its sections."""
 
@@ -193,7 +203,7 @@ class SecondCodes:
 class Searcher:
     """The arrays of a segment, checked once, searched any number of times."""
 
-    def __init__(self, *, lists: Lists, codes: Codes, kept: Kept, rotation: Rotation, second: SecondCodes | None = None, row_unit: float, query_unit: float, unit_length: bool, guard: object | None = None) -> None: ...
+    def __init__(self, *, lists: Lists, codes: Codes, kept: Kept, projection: Projection, rotation: Rotation, second: SecondCodes | None = None, row_unit: float, query_unit: float, unit_length: bool, guard: object | None = None) -> None: ...
 
     def search(self, *, queries: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], probes: int, rerank: int, out_ids: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')], out_scores: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], allowed: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, second_allowed: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, share: float = 1.0, temperature: float = 0.0, margin: float = float('-inf'), out_counts: Annotated[NDArray[numpy.int64], dict(shape=(None, None), order='C', device='cpu')] | None = None, out_seconds: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')] | None = None, out_scanned: Annotated[NDArray[numpy.int32], dict(shape=(None, None), order='C', device='cpu')] | None = None) -> None:
         """

@@ -44,6 +44,7 @@ def build(
     codebooks: str = "shared",
     keep: str | None = DEFAULT_KEEP,
     lists_per_vector: int | None = None,
+    code_dimensions: int | None = None,
     seed: int = 0,
 ) -> Index:
     """Build an index in memory: train on a sample of the vectors, add all of them, and measure recall.
@@ -59,8 +60,8 @@ def build(
     queries : (m, d) floats, a sample of the queries that the index will serve; recall is then measured with
         them. None: recall is measured with vectors that are held back from training
     bytes_per_vector : memory budget in bytes per vector. Quantizer and precision (keep) are chosen to fit.
-        `stats()["chosen"]` reports this and other choices. It cannot be combined with `quantizer`, `keep` or
-        `lists_per_vector`
+        `stats()["chosen"]` reports this and other choices. It cannot be combined with `quantizer`, `keep`,
+        `lists_per_vector` or `code_dimensions`
     threads : number of threads; None: all CPUs of the process
     progress : True: show a bar on standard error; or a function, called as progress(done, total) with numbers
         of vectors; total is None if it is unknown
@@ -78,6 +79,10 @@ def build(
     lists_per_vector : 1, or 2: each vector has a second code, in another list that is near to it. A search then
         finds the same in fewer lists, above all among embeddings of text. Codes take twice the memory, and
         vectors must be kept. None: 2 if a sample shows that it pays, for 100,000 vectors and more
+    code_dimensions : number of coordinates that lists and codes are made of: those of largest variance, along
+        the principal axes. Candidates are reranked by whole vectors, which must be kept. None: fewer than
+        the vectors have if a sample shows that these suffice, for 40,000 vectors and more of 96 to 2,048
+        dimensions, unless `quantizer` or `rotation` is given
     seed : seed of all random choices (default 0); equal seeds and vectors give equal indexes
 
     Returns
@@ -96,6 +101,7 @@ def build(
         codebooks=codebooks,
         keep=keep,
         lists_per_vector=lists_per_vector,
+        code_dimensions=code_dimensions,
         seed=seed,
     )
     rows = GivenRows.of(ids, attributes, stream.length, None)  # before training, which takes long
@@ -125,6 +131,7 @@ def config_for(
     codebooks: str,
     keep: str | None,
     lists_per_vector: int | None = None,
+    code_dimensions: int | None = None,
     seed: int,
 ) -> IndexConfig:
     """Return the settings of an index to build; a memory budget determines quantizer and `keep`."""
@@ -134,6 +141,7 @@ def config_for(
             "quantizer": quantizer is not None,
             "keep": keep is not DEFAULT_KEEP,
             "lists_per_vector": lists_per_vector is not None,
+            "code_dimensions": code_dimensions is not None,
         }
         for name, is_given in given.items():
             if is_given:
@@ -149,6 +157,7 @@ def config_for(
         codebooks=codebooks,
         keep=str(keep) if keep is DEFAULT_KEEP else keep,
         lists_per_vector=lists_per_vector,
+        code_dimensions=code_dimensions,
         seed=seed,
         chosen=chosen,
     )

@@ -14,6 +14,7 @@ ROTATIONS = (None, "random", "learned")
 CODEBOOKS = ("shared", "per_list")
 KEEPS = (None, "int8", "int16", "float16", "float32")
 MOST_LISTS = 1 << 24
+MOST_DIMENSIONS = 1 << 24
 LARGEST_SEED = (1 << 63) - 1
 
 
@@ -38,6 +39,8 @@ class IndexConfig:
     keep : precision of the vectors kept for reranking: None, "int8", "int16", "float16" or "float32"
     lists_per_vector : 1, or 2: each vector has a second code, in another list that is near to it; None: chosen
         in training
+    code_dimensions : number of coordinates, along principal axes, that lists and codes are made of; None: chosen
+        in training
     seed : seed of every random choice
     chosen : why `build` chose the quantizer and `keep` for a number of bytes per vector
     """
@@ -51,6 +54,7 @@ class IndexConfig:
     chosen: str | None = None
     quantizer: Quantizer | None = None
     lists_per_vector: int | None = None
+    code_dimensions: int | None = None
 
     def __post_init__(self) -> None:
         one_of("metric", self.metric, METRICS)
@@ -64,6 +68,11 @@ class IndexConfig:
             object.__setattr__(self, "lists_per_vector", lists)
         if self.lists_per_vector == 2 and self.keep is None:
             raise ValueError("lists_per_vector=2 needs kept vectors, but keep is None")
+        if self.code_dimensions is not None:
+            dimensions = whole_number("code_dimensions", self.code_dimensions, 1, MOST_DIMENSIONS)
+            object.__setattr__(self, "code_dimensions", dimensions)
+            if self.keep is None:
+                raise ValueError(f"code_dimensions={dimensions} needs kept vectors, but keep is None")
         if self.chosen is not None and not isinstance(self.chosen, str):
             raise ValueError(f"chosen is {self.chosen!r}; expected a str or None")
         if self.quantizer is not None:
@@ -82,8 +91,9 @@ class IndexConfig:
         """Return the settings as JSON values."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         quantizer = None if self.quantizer is None else quantizer_to_json(self.quantizer)
-        if self.lists_per_vector is None:  # unknown to earlier releases
-            del found["lists_per_vector"]
+        for name in ("lists_per_vector", "code_dimensions"):  # unknown to earlier releases
+            if found[name] is None:
+                del found[name]
         return found | {"quantizer": quantizer}
 
     @classmethod

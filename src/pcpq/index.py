@@ -48,7 +48,7 @@ from pcpq.store.refit import sample_of
 from pcpq.store.state import State
 from pcpq.store.store import Store
 from pcpq.tuning.measure import measure_index
-from pcpq.tuning.second_lists import train_on
+from pcpq.tuning.choices import train_on
 from pcpq.util.notebook import table
 from pcpq.util.progress import reported
 from pcpq.util.threads import available_threads
@@ -78,6 +78,9 @@ class Index:
     lists_per_vector : 1, or 2: each vector has a second code, in another list that is near to it. A search then
         finds the same in fewer lists, above all among embeddings of text. Codes take twice the memory, and
         vectors must be kept. None: chosen as by `pcpq.build`
+    code_dimensions : number of coordinates that lists and codes are made of: those of largest variance, along
+        the principal axes. Candidates are reranked by whole vectors, which must be kept. None: chosen as by
+        `pcpq.build`
     seed : seed of all random choices
     """
 
@@ -91,6 +94,7 @@ class Index:
         codebooks: str = "shared",
         keep: str | None = "int16",
         lists_per_vector: int | None = None,
+        code_dimensions: int | None = None,
         seed: int = 0,
     ) -> None:
         config = IndexConfig(
@@ -101,6 +105,7 @@ class Index:
             codebooks=codebooks,
             keep=keep,
             lists_per_vector=lists_per_vector,
+            code_dimensions=code_dimensions,
             seed=seed,
         )
         self._begin(config)
@@ -159,6 +164,12 @@ class Index:
         """In how many lists the code of each vector is: 1 or 2; None: chosen when fitted."""
         given = self._config.lists_per_vector
         return given if self._state is None else self._state.snapshot.trained.lists_per_vector
+
+    @property
+    def code_dimensions(self) -> int | None:
+        """The number of coordinates that lists and codes are made of; None: chosen when fitted."""
+        given = self._config.code_dimensions
+        return given if self._state is None else self._state.snapshot.trained.code_dimensions
 
     @property
     def seed(self) -> int:

@@ -24,11 +24,13 @@ void query_to_shorts(const Kernels& level, Record& record, Random random, int64_
     }
 }
 
-void rotate_query(const Kernels& level, Record& record, Random random, int64_t d, Values kind) {
-    const std::vector<float> matrix = random.values(kind, d * d), query = random.values(kind, d);
-    std::vector<float> out(d);
-    level.search.rotate_query(matrix.data(), query.data(), d, out.data());
-    record.add(out);
+void project(const Kernels& level, Record& record, Random random, int64_t d, Values kind) {
+    for (int64_t p : {d, (d + 1) / 2, int64_t{1}}) {
+        const std::vector<float> matrix = random.values(kind, d * p), rows = random.values(kind, 5 * d);
+        std::vector<float> out(5 * p);
+        level.search.project(matrix.data(), rows.data(), 5, d, p, out.data());
+        record.add(out);
+    }
 }
 
 void query_to_bytes(const Kernels& level, Record& record, Random random, int64_t d, Values kind) {
@@ -250,7 +252,7 @@ void add_list_cases(Cases& cases) {
     for (int64_t d : kDimensions)
         for (Values kind : kAllValues) {
             cases.add("query_to_shorts", query_to_shorts, d, kind);
-            cases.add("rotate_query", rotate_query, d, kind);
+            cases.add("project", project, d, kind);
             cases.add("query_to_bytes", query_to_bytes, d, kind);
             cases.add("inner_product", inner_product, d, kind);
             cases.add("squared_distance", squared_distance, d, kind);

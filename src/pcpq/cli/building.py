@@ -63,6 +63,12 @@ def add_build(commands: Commands) -> None:
         "(default: by a sample)",
     )
     parser.add_argument(
+        "--code-dimensions",
+        metavar="N",
+        type=int,
+        help="make lists and codes of N coordinates along principal axes (default: by a sample)",
+    )
+    parser.add_argument(
         "--rotation",
         choices=[rotation or NONE for rotation in ROTATIONS],
         help="rotate vectors before they are encoded (default: none)",
@@ -192,6 +198,7 @@ def chosen_settings(options: argparse.Namespace) -> dict[str, Any]:
         "bytes_per_vector": options.bytes_per_vector,
         "n_lists": options.lists,
         "lists_per_vector": options.lists_per_vector,
+        "code_dimensions": options.code_dimensions,
         "codebooks": options.codebooks,
         "keep": options.keep,
         "rotation": options.rotation,

@@ -15,6 +15,8 @@ def statistics(snapshot: Snapshot) -> dict[str, Any]:
     trained, n = snapshot.trained, len(snapshot)
     segments = [part.segment for part in snapshot.parts]
     parts = {"lists": trained.partition.centroids.nbytes}
+    if trained.projection is not None:
+        parts["projection"] = trained.projection.nbytes
     sizes = np.zeros(len(trained.partition), np.int64)
     for segment in segments:
         for name, size in segment.bytes_by_part().items():
@@ -25,6 +27,7 @@ def statistics(snapshot: Snapshot) -> dict[str, Any]:
     return {
         "vectors": n,
         "dimensions": trained.dimensions,
+        "code_dimensions": trained.code_dimensions,
         "segments": len(segments),
         "removed": rows - n,
         "lists": len(sizes),
@@ -41,4 +44,6 @@ def statistics(snapshot: Snapshot) -> dict[str, Any]:
 def bytes_without_attributes(snapshot: Snapshot) -> int:
     """Return the bytes of centroids, codes, kept vectors and ids; attributes would have to be read."""
     parts = [replace(part.segment, attributes=None).bytes_by_part() for part in snapshot.parts]
-    return snapshot.trained.partition.centroids.nbytes + sum(sum(sizes.values()) for sizes in parts)
+    trained = snapshot.trained
+    projection = 0 if trained.projection is None else trained.projection.nbytes
+    return trained.partition.centroids.nbytes + projection + sum(sum(sizes.values()) for sizes in parts)

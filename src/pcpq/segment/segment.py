@@ -315,6 +315,7 @@ class Segment:
             lists=self._native_lists(),
             codes=codes,
             kept=kept,
+            projection=_core.Projection(matrix=trained.projection, mean=trained.mean),
             rotation=rotation,
             second=None if self.second is None else self.second.native(),
             row_unit=trained.unit,
@@ -325,7 +326,7 @@ class Segment:
 
     def _native_lists(self) -> _core.Lists:
         coarse, partition = self.trained.coarse, self.trained.partition
-        shapes = self.spread.shapes(self.list_sizes, self.trained.dimensions)
+        shapes = self.spread.shapes(self.list_sizes, self.trained.code_dimensions)
         return _core.Lists(
             **coarse.arguments(exact=self.kept.shape[1] == 0 or coarse.is_rough(shapes[0])),
             spreads=partition.spreads,

@@ -21,6 +21,7 @@ from pcpq.io.arrays import (
 from pcpq.io.streams import Sample
 from pcpq.ivf.coarse_ranking import Coarse
 from pcpq.ivf.partition import Partition, fit_partition
+from pcpq.ivf.projection import project
 from pcpq.quantizers import Quantizer
 from pcpq.quantizers.codes import Codes
 from pcpq.quantizers.encoder import anchored_corrections
@@ -67,12 +68,13 @@ class Trained:
     dimensions: int
     unit: float  # vectors are divided by it
     partition: Partition
-    matrix: Float32Array | None  # (d, d) rotation of residuals before they are split into sections
+    matrix: Float32Array | None  # (p, p) rotation of residuals before they are split into sections
     codebooks: Codebooks
     residual: float  # mean squared distance of training rows from their centroids
     bias_low: float = 0.0
     bias_step: float = 0.0
     lists_per_vector: int = 1
+    projection: Float32Array | None = None  # (d, p)  lists and codes are made of p coordinates; None: of all
 
     @classmethod
     def fit(
@@ -86,19 +88,23 @@ class Trained:
         rotation: str | None,
         codebooks: str,
         lists_per_vector: int,
+        projection: Float32Array | None,
         generator: np.random.Generator,
         threads: int | None,
     ) -> Trained:
         """Train on a sample of the vectors."""
         unit = sample_unit(sample, metric)
-        working = WorkingSample(sample, metric, unit)
+        working = WorkingSample(sample, metric, unit, projection)
         partition = fit_partition(working, n_lists, metric, generator, threads)
         _core.release_memory()
-        chosen = np.arange(len(working))
+        chosen = np.arange(len(sample))
         if codebooks == "shared":
             count = max(CODEBOOK_ROWS, quantizer.training_rows or 0, 40 * quantizer.n_centers)
-            chosen = np.sort(generator.permutation(len(working))[:count])
-        rows = working[chosen]
+            chosen = np.sort(generator.permutation(len(sample))[:count])
+        whole = WorkingSample(sample, metric, unit)[chosen]
+        rows = project(whole, projection)
+        left_out = squares_left_out(whole, rows)
+        del whole
         if lists_per_vector == 2:
             # Residuals are longer in second lists; the codebook serves both.
             lists = np.stack(partition.assign_two(rows, threads), axis=1).ravel()
@@ -116,7 +122,7 @@ class Trained:
             refuse_long_rows(sample.read(chosen), "vectors", sample.numbers_of(chosen))
             raise
         squares = np.einsum("ij,ij->", first_residuals, first_residuals, dtype=np.float64)
-        residual = float(squares) / len(first_residuals)
+        residual = (float(squares) + left_out) / len(first_residuals)
         trained = cls(
             metric=metric,
             keep=keep,
@@ -127,6 +133,7 @@ class Trained:
             codebooks=books,
             residual=residual,
             lists_per_vector=lists_per_vector,
+            projection=projection,
         )
         bias = trained.encode(residuals[:BIAS_ROWS], rows[:BIAS_ROWS], lists[:BIAS_ROWS], threads).bias
         if bias is None:
@@ -138,6 +145,17 @@ class Trained:
     def coarse(self) -> Coarse:
         """The centroids rounded for the ranking of lists."""
         return Coarse.of(self.partition)
+
+    @property
+    def code_dimensions(self) -> int:
+        """The number of coordinates that lists and codes are made of."""
+        return self.partition.centroids.shape[1]
+
+    @lazy
+    def mean(self) -> Float32Array:
+        """The (d,) mean of the centroids as a vector, in working units."""
+        mean = self.partition.mean_centroid
+        return mean if self.projection is None else self.projection @ mean
 
     @property
     def second_lists(self) -> bool:
@@ -166,14 +184,15 @@ class Trained:
 
     def encoded(self, rows: Float32Array, threads: int | None) -> tuple[EncodedRows, ListStatistics]:
         """Return rows in working units as encoded rows, with ids of zero, and the statistics of their lists."""
-        second = None
+        coordinates, second = project(rows, self.projection), None
         if self.second_lists:
-            lists, second = self.partition.assign_two(rows, threads)
+            lists, second = self.partition.assign_two(coordinates, threads)
         else:
-            lists = self.partition.assign(rows, threads)
-        residuals, decoded, bias, columns, spread = self._coded(rows, lists, threads)
+            lists = self.partition.assign(coordinates, threads)
+        residuals, decoded, bias, columns, spread = self._coded(coordinates, lists, threads)
+        spread = spread._replace(residuals=spread.residuals + squares_left_out(rows, coordinates))
         if second is not None:
-            *_, again, other = self._coded(rows, second, threads)
+            *_, again, other = self._coded(coordinates, second, threads)
             columns |= {f"second_{name}": column for name, column in again.items()}
             # Drift is measured in first lists.
             spread = spread.joined(other)._replace(residuals=spread.residuals)
@@ -228,7 +247,10 @@ class Trained:
     def encode(
         self, residuals: Float32Array, rows: Float32Array, lists: NDArray[np.int32], threads: int | None
     ) -> Encoded:
-        """Return the codes of residuals, the decoded residuals, and the bias that the scan adds."""
+        """Return the codes of residuals, the decoded residuals, and the bias that the scan adds.
+
+        Residuals and rows are in the coordinates of the projection.
+        """
         codes = self.codebooks.encode(rotate(residuals, self.matrix), rotate(rows, self.matrix), lists, threads)
         decoded = self._decoded_residuals(codes, lists)
         bias: Any = codes.biases
@@ -238,12 +260,20 @@ class Trained:
         return Encoded(codes, decoded, bias)
 
     def decode(self, codes: Codes, lists: NDArray[np.int32]) -> Float32Array:
-        """Return the (n, d) vectors that codes in these lists represent, in working units."""
+        """Return the (n, p) coordinates that codes in these lists represent, in working units."""
         return self.partition.centroids[lists] + self._decoded_residuals(codes, lists)
 
     def _decoded_residuals(self, codes: Codes, lists: NDArray[np.int32]) -> Float32Array:
         inverse = None if self.matrix is None else self.matrix.T
         return rotate(self.codebooks.decode(codes, lists), inverse)
+
+
+def squares_left_out(rows: Float32Array, coordinates: Float32Array) -> float:
+    """Return by how much rows are longer than their projections, in squares, summed over rows."""
+    if rows is coordinates:
+        return 0.0
+    whole, rest = (float(np.einsum("ij,ij->", some, some, dtype=np.float64)) for some in (rows, coordinates))
+    return max(whole - rest, 0.0)
 
 
 def in_units(vectors: FloatArray, metric: str, unit: float, name: str, first_row: int) -> Float32Array:
@@ -260,10 +290,15 @@ def sample_unit(sample: Sample, metric: str) -> float:
 
 
 class WorkingSample:
-    """A sample as float32 in working units, converted on demand, so that training holds no second copy."""
+    """A sample as float32 in working units, converted on demand, so that training holds no second copy.
 
-    def __init__(self, sample: Sample, metric: str, unit: float) -> None:
-        self.sample, self.metric, self.unit = sample, metric, unit
+    With a projection, rows are the coordinates in it.
+    """
+
+    def __init__(
+        self, sample: Sample, metric: str, unit: float, projection: Float32Array | None = None
+    ) -> None:
+        self.sample, self.metric, self.unit, self.projection = sample, metric, unit, projection
 
     def __len__(self) -> int:
         return len(self.sample)
@@ -272,9 +307,9 @@ class WorkingSample:
         """Return some rows in working units; raise a ValueError that names the first invalid row of all."""
         vectors = self.sample.read(rows)
         if len(vectors) == 0:
-            return np.empty(vectors.shape, np.float32)
+            return project(np.empty(vectors.shape, np.float32), self.projection)
         try:
-            return in_units(vectors, self.metric, self.unit, "vectors", 0)
+            return project(in_units(vectors, self.metric, self.unit, "vectors", 0), self.projection)
         except ValueError:
             for number in self.sample.numbers_of(slice(None)):
                 in_units(self.sample.array[number : number + 1], self.metric, self.unit, "vectors", int(number))

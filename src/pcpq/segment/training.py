@@ -8,6 +8,7 @@ import numpy as np
 
 from pcpq import _core
 from pcpq.config import IndexConfig
+from pcpq.io.arrays import Float32Array
 from pcpq.io.streams import Sample
 from pcpq.ivf.kmeans import ROWS_PER_LIST
 from pcpq.quantizers import PQ, QPCPQ, Quantizer
@@ -44,11 +45,17 @@ def training_rows(config: IndexConfig, n: int | None) -> int:
 
 @one_blas_thread
 def train(
-    config: IndexConfig, sample: Sample, n: int | None, generator: np.random.Generator, threads: int | None
+    config: IndexConfig,
+    sample: Sample,
+    n: int | None,
+    projection: Float32Array | None,
+    generator: np.random.Generator,
+    threads: int | None,
 ) -> Trained:
-    """Train the lists and codebooks of an index of n vectors on a sample."""
+    """Train the lists and codebooks of an index of n vectors on a sample, in the coordinates of a projection."""
     n_lists = wanted_lists(config, n)
-    quantizer = new_quantizer(config, sample.dimensions, n, threads)
+    dimensions = sample.dimensions if projection is None else projection.shape[1]
+    quantizer = new_quantizer(config, dimensions, n, threads)
     if config.lists_per_vector == 2 and never_packed(quantizer):
         raise ValueError(f"lists_per_vector=2 needs codes in blocks, which those of {quantizer} are not")
     if config.n_lists is None:
@@ -63,6 +70,7 @@ def train(
         rotation=config.rotation,
         codebooks=config.codebooks,
         lists_per_vector=config.lists_per_vector or 1,
+        projection=projection,
         generator=generator,
         threads=threads,
     )
@@ -110,4 +118,9 @@ def choices_made(config: IndexConfig, trained: Trained) -> str | None:
         found.append(f"{code!r}: AVX-512 scans codes of six bits fastest")
     if config.lists_per_vector is None and trained.second_lists:
         found.append("lists_per_vector=2: with a second list, the same recall needs far fewer rows")
+    if config.code_dimensions is None and trained.projection is not None:
+        found.append(
+            f"code_dimensions={trained.code_dimensions}: of {trained.dimensions} dimensions, these have nearly all"
+            " of the variance of scores"
+        )
     return "; ".join(found) or None

@@ -77,7 +77,7 @@ class Manifest:
     @property
     def version(self) -> int:
         """The smallest format version that can represent the manifest."""
-        given = self.config.lists_per_vector is not None
+        given = self.config.lists_per_vector is not None or self.config.code_dimensions is not None
         weighed = self.recall is not None and self.recall.margins is not None
         return 2 if self.wide or given or weighed or self.next_id > LARGEST_NUMBER else 1
 
@@ -195,8 +195,9 @@ def parse_manifest(text: bytes, path: Path) -> Manifest:
         if type(wide) is not bool or (wide and content["version"] == 1):
             raise FormatError(f"{path}: wide is {wide!r} in version {content['version']}")
         config = IndexConfig.from_json(content["settings"])
-        if config.lists_per_vector is not None and content["version"] == 1:
-            raise FormatError(f"{path}: lists_per_vector is {config.lists_per_vector} in version 1")
+        for name in ("lists_per_vector", "code_dimensions"):
+            if getattr(config, name) is not None and content["version"] == 1:
+                raise FormatError(f"{path}: {name} is {getattr(config, name)} in version 1")
         recall = None if content.get("recall") is None else RecallCurve.from_json(content["recall"])
         if recall is not None and recall.margins is not None and content["version"] == 1:
             raise FormatError(f"{path}: recall has margins in version 1")

@@ -73,8 +73,9 @@ def write_trained(path: Path, trained: Trained) -> FileEntry:
         "spreads": trained.partition.spreads,
         "offsets": trained.partition.offsets,
     }
-    if trained.matrix is not None:
-        arrays["matrix"] = trained.matrix
+    for part in ("matrix", "projection"):
+        if (array := getattr(trained, part)) is not None:
+            arrays[part] = array
     books = list({id(book): book for book in trained.codebooks.quantizers}.values())
     numbers = {id(book): number for number, book in enumerate(books)}
     arrays["books"] = np.array([numbers[id(book)] for book in trained.codebooks.quantizers], np.int32)
@@ -108,16 +109,24 @@ def read_trained(directory: Path, entry: FileEntry) -> Trained:
         check_numbers(about, TRAINED_RANGES)
         one_of("metric", about["metric"], METRICS)
         one_of("keep", about["keep"], KEEPS)
-        centroids = floats(tensors, "centers", (None, d), -MOST_CENTROID, MOST_CENTROID)
+        projection = None
+        if tensors.get("projection") is not None:
+            projection = floats(tensors, "projection", (d, None), -MOST_ROTATION, MOST_ROTATION)
+            if about["keep"] is None or projection.shape[1] > d:
+                raise FormatError(
+                    f"{tensors.path}: a projection of shape {projection.shape} or without kept vectors"
+                )
+        p = d if projection is None else projection.shape[1]
+        centroids = floats(tensors, "centers", (None, p), -MOST_CENTROID, MOST_CENTROID)
         n = len(centroids)
         spreads, offsets = floats(tensors, "spreads", (n,), 0.0), floats(tensors, "offsets", (n,))
         matrix = None
         if tensors.get("matrix") is not None:
-            matrix = floats(tensors, "matrix", (d, d), -MOST_ROTATION, MOST_ROTATION)
-        columns = tensors.shaped("columns", "I64", (d,)).astype(np.intp)
-        if len(np.unique(columns)) != d or columns.min() < 0 or columns.max() >= m * size:
+            matrix = floats(tensors, "matrix", (p, p), -MOST_ROTATION, MOST_ROTATION)
+        columns = tensors.shaped("columns", "I64", (p,)).astype(np.intp)
+        if len(np.unique(columns)) != p or columns.min() < 0 or columns.max() >= m * size:
             raise FormatError(f"{tensors.path}: columns are not distinct places below {m * size}")
-        layout = Layout(d, m, size, columns)
+        layout = Layout(p, m, size, columns)
         books = [_book(tensors, layout, number, book) for number, book in enumerate(about["books"])]
         numbers = tensors.shaped("books", "I32", (None,))
         if len(numbers) not in (1, n) or numbers.min() < 0 or numbers.max() >= len(books):
@@ -135,7 +144,9 @@ def read_trained(directory: Path, entry: FileEntry) -> Trained:
             )
         settings = {number: about[number] for number in TRAINED_NUMBERS} | {"lists_per_vector": per_vector}
         partition = Partition(centroids, spreads, offsets)
-        return Trained(partition=partition, matrix=matrix, codebooks=codebooks, **settings)
+        return Trained(
+            partition=partition, matrix=matrix, codebooks=codebooks, projection=projection, **settings
+        )
 
 
 def _book(tensors: Tensors, layout: Layout, number: int, settings: Any) -> Quantizer:

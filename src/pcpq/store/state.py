@@ -39,7 +39,7 @@ from pcpq.store.merging import merge
 from pcpq.store.refit import encode_again
 from pcpq.store.store import Contents, Store
 from pcpq.tuning.ground_truth import rows_apart
-from pcpq.tuning.second_lists import train_on
+from pcpq.tuning.choices import train_on
 from pcpq.util.threads import available_threads
 
 logger = logging.getLogger(__name__)

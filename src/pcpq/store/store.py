@@ -452,10 +452,16 @@ class Store:
         trained = self._once(manifest.trained, lambda entry: read_trained(self.directory, entry))
         disk.trained[trained] = manifest.trained
         config = manifest.config
-        settings = [(some.metric, some.keep, some.lists_per_vector or 1) for some in (config, trained)]
+        settings = [
+            (some.metric, some.keep, some.lists_per_vector or 1, dimensions)
+            for some, dimensions in (
+                (config, config.code_dimensions or trained.dimensions),
+                (trained, trained.code_dimensions),
+            )
+        ]
         if settings[0] != settings[1]:
             raise FormatError(
-                f"{self.directory / MANIFEST}: metric, keep and lists_per_vector are {settings[0]};"
+                f"{self.directory / MANIFEST}: metric, keep, lists_per_vector and code_dimensions are {settings[0]};"
                 f" trained for {settings[1]}"
             )
         if manifest.wide != trained.codebooks.wide:
@@ -518,8 +524,7 @@ def manifest_of(
 ) -> Manifest:
     """Return the manifest of contents whose files are written."""
     snapshot, kind, next_id = contents
-    if snapshot.trained.second_lists and config.lists_per_vector is None:
-        config = replace(config, lists_per_vector=2, chosen=choices_made(config, snapshot.trained))
+    config = settled(config, snapshot.trained)
     return Manifest(
         generation=generation,
         config=config,
@@ -530,6 +535,16 @@ def manifest_of(
         recall=snapshot.recall,
         wide=snapshot.trained.codebooks.wide,
     )
+
+
+def settled(config: IndexConfig, trained: Trained) -> IndexConfig:
+    """Return a config that says what was chosen in training, where readers need to know it."""
+    found: dict[str, Any] = {}
+    if trained.second_lists and config.lists_per_vector is None:
+        found["lists_per_vector"] = 2
+    if trained.projection is not None and config.code_dimensions is None:
+        found["code_dimensions"] = trained.code_dimensions
+    return replace(config, **found, chosen=choices_made(config, trained)) if found else config
 
 
 def new_name(kind: str) -> str:

@@ -161,7 +161,7 @@ class ExactAnswers:
 
         Far from the origin, inner products would lose the precision of distances.
         """
-        return rows - self.trained.partition.mean_centroid if self.trained.euclidean else rows
+        return rows - self.trained.mean if self.trained.euclidean else rows
 
     def observe(self, vectors: FloatArray, first: int) -> None:
         """Compare vectors, as they were given, with all queries; rows are numbered from `first` on."""

@@ -16,6 +16,7 @@ from pcpq import _core
 from pcpq.io.arrays import Float32Array, Ids
 from pcpq.io.ids import integer_ids
 from pcpq.ivf.probing import RankedLists
+from pcpq.ivf.projection import project
 from pcpq.search.queries import prepare_queries
 from pcpq.search.recall_curve import (
     CANDIDATES,
@@ -147,7 +148,8 @@ def measure(
 
 def ranked_lists(snapshot: Snapshot, queries: TuningQueries) -> RankedLists:
     """Return the lists as queries rank them."""
-    trained, rows = snapshot.trained, prepare_queries(snapshot.trained, queries.vectors).rows
+    trained = snapshot.trained
+    rows = project(prepare_queries(trained, queries.vectors).rows, trained.projection)
     return RankedLists.of(trained.partition, trained.coarse, trained.metric, rows)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +13,11 @@ from pcpq.io.streams import Sample
 from pcpq.ivf.coarse_ranking import Coarse
 from pcpq.ivf.partition import Partition, fit_partition
 from pcpq.ivf.probing import RankedLists
+from pcpq.ivf.projection import project
 from pcpq.search.recall_curve import USUAL_TARGET
 from pcpq.segment.codebooks import never_packed
-from pcpq.segment.trained import Trained, WorkingSample, in_units, sample_unit
-from pcpq.segment.training import default_lists, train
+from pcpq.segment.trained import WorkingSample, in_units, sample_unit
+from pcpq.segment.training import default_lists
 from pcpq.util.batches import slices
 from pcpq.util.threads import one_blas_thread
 
@@ -33,24 +33,12 @@ NEIGHBOURS = 10
 LARGEST_SHARE = 0.78
 
 
-def train_on(
-    config: IndexConfig,
-    sample: Sample,
-    n: int | None,
-    queries: FloatArray | None,
-    generator: np.random.Generator,
-    threads: int | None,
-) -> Trained:
-    """Train the lists and codebooks of n vectors on a sample, after choosing what the config leaves open."""
-    chosen = lists_per_vector(config, sample, n, queries, threads)
-    return train(replace(config, lists_per_vector=chosen), sample, n, generator, threads)
-
-
 def lists_per_vector(
     config: IndexConfig,
     sample: Sample,
     n: int | None,
     queries: FloatArray | None,
+    projection: Float32Array | None,
     threads: int | None,
 ) -> int:
     """Return in how many lists each of n vectors should be, if the config leaves that open.
@@ -61,6 +49,7 @@ def lists_per_vector(
     sample : vectors to train on
     n : number of vectors; None if it is unknown
     queries : (m, d) floats, queries that the index will serve; None: vectors of the sample are taken
+    projection : (d, p) floats, to the coordinates that lists are made of; None: those of vectors
     threads : number of threads; None: all CPUs of the process
     """
     if config.lists_per_vector is not None:
@@ -71,7 +60,7 @@ def lists_per_vector(
         return 1
     # Draws of its own: lists are the same whether this was chosen or given.
     generator = np.random.default_rng([config.seed, 2])
-    share = rows_share(config.metric, sample, rows, queries, generator, threads)
+    share = rows_share(config.metric, sample, rows, queries, projection, generator, threads)
     logger.info("with a second list per vector, a sample needs %.0f %% of the rows", 100 * share)
     return 2 if share <= LARGEST_SHARE else 1
 
@@ -87,18 +76,19 @@ def rows_share(
     sample: Sample,
     count: int,
     queries: FloatArray | None,
+    projection: Float32Array | None,
     generator: np.random.Generator,
     threads: int | None,
 ) -> float:
     """Return the rows to scan with two lists per vector relative to one, at the usual recall."""
     drawn = generator.permutation(len(sample))[: count + QUERIES]
     unit = sample_unit(sample, metric)
-    working = WorkingSample(sample, metric, unit)
+    working = WorkingSample(sample, metric, unit, projection)
     rows = working[np.sort(drawn[:count])]
     if queries is None:
         asked = working[np.sort(drawn[count:])]
     else:
-        asked = in_units(queries[:QUERIES], metric, unit, "queries", 0)
+        asked = project(in_units(queries[:QUERIES], metric, unit, "queries", 0), projection)
     partition = fit_partition(rows, MORE_LISTS * default_lists(count), metric, generator, threads)
     return share_in(partition, rows, asked, metric, threads)
 

@@ -96,6 +96,7 @@ def build(
     codebooks: str = "shared",
     keep: str | None = DEFAULT_KEEP,
     lists_per_vector: int | None = None,
+    code_dimensions: int | None = None,
     seed: int = 0,
 ) -> Index:
     """Build an index from files or a dataset on all nodes of the connected Ray cluster.
@@ -123,7 +124,8 @@ def build(
     first_id : first id if no ids are given
     threads : number of threads of the calling process, for training and measuring; each task has one
     task_bytes : approximate number of bytes of rows per task
-    quantizer, n_lists, rotation, codebooks, keep, lists_per_vector, seed : the parameters of pcpq.build
+    quantizer, n_lists, rotation, codebooks, keep, lists_per_vector, code_dimensions, seed : the
+        parameters of pcpq.build
 
     Returns
     -------
@@ -149,15 +151,24 @@ def build(
             codebooks=codebooks,
             keep=keep,
             lists_per_vector=lists_per_vector,
+            code_dimensions=code_dimensions,
             seed=seed,
         )
         return learn(stream, config, queries, threads)
 
     learned: Learn = learn_here
     if like is not None:
-        optional = (queries, bytes_per_vector, quantizer, n_lists, rotation)
+        optional = (
+            queries,
+            bytes_per_vector,
+            quantizer,
+            n_lists,
+            rotation,
+            lists_per_vector,
+            code_dimensions,
+        )
         if any(value is not None for value in optional) or (
-            codebooks != "shared" or keep is not DEFAULT_KEEP or lists_per_vector is not None or seed != 0
+            codebooks != "shared" or keep is not DEFAULT_KEEP or seed != 0
         ):
             raise ValueError(
                 f"like is {os.fspath(like)}, which determines all settings: no others are accepted"
