@@ -334,6 +334,7 @@ public:
     SearchJob job_for(const Probing& probing, int64_t rerank, size_t k, int64_t* ids) const {
         require(probing.most > 0 && k > 0 && rerank >= static_cast<int64_t>(k), "probes, rerank or k is out of range");
         return {.guard = guard_,
+                .guesses = &guesses_,
                 .lists = lists_,
                 .codes = codes_,
                 .kept = kept_,
@@ -382,6 +383,7 @@ private:
     nb::object guarded_;
     Units units_;
     const Guard* guard_;
+    mutable Guesses guesses_;
     Lists lists_;
     Codes codes_;
     Projection projection_;

@@ -116,9 +116,9 @@ struct SearchKernels {
                               float length, Scan& scan, uint8_t* table);
     // What integer scores of lists start from; both have room for n rounded up to 8.
     void (*round_bases)(const float* bases, int64_t n, const Scan& scan, int32_t* starts);
-    // A score that more than `wanted` rows of some lists are likely to reach.
+    // A score that about `times` as many rows of some lists as are wanted are likely to reach.
     float (*guess_threshold)(const Lists& lists, const int32_t* chosen, const float* bases, int64_t n, float length,
-                             float bias_factor, float wanted, float* shapes);
+                             float bias_factor, float wanted, float times, float* shapes);
     // Adds the rows of a list that reach their thresholds to the candidates of one query, or of two, three, four.
     // `ahead` has a block of codes for every block of the list: it is prefetched meanwhile.
     void (*scan_list[4])(const ScanInput& input, int64_t list, const int32_t* ahead, Scan* const* scans,

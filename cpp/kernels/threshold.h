@@ -1,6 +1,6 @@
 // A guess at the score of the last candidate before anything is scanned. Scores of a list's rows are about normally
-// distributed around its base; the guess is a score that some times as many rows as are wanted lie above, over all
-// lists. It only saves work: a scan that finds too few is done again without it.
+// distributed around its base; the guess is a score that more rows than are wanted lie above, over all lists. It only
+// saves work: a scan that finds too few is done again with a lower one.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,8 @@
 namespace pcpq {
 namespace {
 
-// The guess aims at this many times the candidates wanted, and some more rows: few rows are further off.
-constexpr float kGuessTimes = 1.4f;
-constexpr float kGuessMore = 60.0f;
+// The guess aims at so many rows more than are wanted: few rows are further off.
+constexpr float kGuessMore = 40.0f;
 constexpr float kNearEnough = 1.15f;  // times as many are accepted
 constexpr int kGuessRounds = 16;
 
@@ -25,9 +24,9 @@ inline Floats share_above(Floats z) {
     return divide_or_zero(broadcast(1.0f), broadcast(1.0f) + power_of_e(x));
 }
 
-// `shapes` has room for three times n rounded up to 8.
+// The guess aims at `times` as many rows as are wanted. `shapes` has room for three times n rounded up to 8.
 inline float guess_threshold(const Lists& lists, const int32_t* chosen, const float* bases, int64_t n, float length,
-                             float bias_factor, float wanted, float* shapes) {
+                             float bias_factor, float wanted, float times, float* shapes) {
     const int64_t padded = (n + 7) / 8 * 8;
     float *means = shapes, *inverses = shapes + padded, *counts = shapes + 2 * padded;
     float total = 0.0f, first = 0.0f, second = 0.0f;  // moments of all rows together, above the first list's mean
@@ -44,7 +43,7 @@ inline float guess_threshold(const Lists& lists, const int32_t* chosen, const fl
         second += counts[i] * (variance + above * above);
     }
     for (int64_t i = n; i < padded; i++) means[i] = inverses[i] = counts[i] = 0.0f;
-    const float least = kGuessTimes * wanted + kGuessMore, most = kNearEnough * least;
+    const float least = times * (wanted + kGuessMore), most = kNearEnough * least;
     if (total < 2.0f * most) return -__builtin_inff();
     // Where it would be if all rows had one normal distribution; then moved by the error of the share above it.
     const float deviation = __builtin_sqrtf(larger(second / total - first / total * (first / total), 0.0f));

@@ -19,6 +19,7 @@
 namespace pcpq {
 namespace {
 
+constexpr float kTimesAgain = 8.0f;
 constexpr int64_t kBytesAhead = 1 << 14;  // of codes, prefetched by a single query before they are read
 
 }  // namespace
@@ -75,7 +76,7 @@ void QuerySearch::prepare_segment(const SearchJob& job) {
                  .rows_of_copies = job.second.rows,
                  .n_rows = job.second.rows ? static_cast<int32_t>(job.lists.rows[job.lists.count]) : INT32_MAX};
     multiply_codewords(job);
-    guess_threshold(job);
+    guess_threshold(job, job.guesses->times());
     starts_.resize(bases_.size());
     if (shared_table(job)) make_table(job, 0, count_);
 }
@@ -84,6 +85,16 @@ void QuerySearch::scan_alone(const SearchJob& job) {
     for (int64_t i = 0; i < count_; i++) check_list(job, chosen_[i]);
     scan_lists(job, {.lists = job.lists, .codes = job.codes, .allowed = job.allowed});
     if (job.second.rows) scan_lists(job, copies_of(job));
+}
+
+// The guess was too high: with a much lower one, and at last without one.
+void QuerySearch::scan_again(const SearchJob& job) {
+    for (float times = kTimesAgain * job.guesses->times(); guessed_ && scan.best.count < wanted(job);
+         times = std::numeric_limits<float>::infinity()) {
+        scan.best.count = 0;
+        guess_threshold(job, times);
+        scan_alone(job);
+    }
 }
 
 void QuerySearch::scan_lists(const SearchJob& job, const ScanInput& input) {
@@ -101,10 +112,10 @@ void QuerySearch::scan_lists(const SearchJob& job, const ScanInput& input) {
 }
 
 void QuerySearch::finish(const SearchJob& job, ResultRanking& ranking) {
-    if (guessed_ && scan.best.count < wanted(job)) {
-        scan.best.count = 0;
-        scan.best.threshold = INT32_MIN;
-        scan_alone(job);
+    if (guessed_) {
+        const bool missed = scan.best.count < wanted(job);
+        job.guesses->learn(missed);
+        if (missed) scan_again(job);
     }
     scan.best.compact();
     if (job.second.rows) join_copies(job);
@@ -178,8 +189,9 @@ void QuerySearch::multiply_codewords(const SearchJob& job) {
 }
 
 // A filter may leave nothing of some lists and all of others: no guess then.
-void QuerySearch::guess_threshold(const SearchJob& job) {
+void QuerySearch::guess_threshold(const SearchJob& job, float times) {
     guessed_ = false;
+    scan.best.threshold = INT32_MIN;
     if (!(job.share > 0.0f)) return;
     // A small segment has hardly any rows in these lists: all of them are candidates.
     const Lists& lists = job.second.rows ? job.second.both : job.lists;
@@ -190,7 +202,7 @@ void QuerySearch::guess_threshold(const SearchJob& job) {
     scratch_->shapes.resize((count_ + 7) / 8 * 8 * 3);
     const float score =
         kernels().search.guess_threshold(lists, chosen_.data(), bases_.data(), count_, length_, bias_factor(job.codes),
-                                         static_cast<float>(enough) / job.share, scratch_->shapes.data());
+                                         static_cast<float>(enough) / job.share, times, scratch_->shapes.data());
     const float integer = score / scan.unit;
     guessed_ = std::abs(integer) < 1e9f;
     if (guessed_) scan.best.threshold = static_cast<int32_t>(integer);

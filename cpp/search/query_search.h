@@ -103,7 +103,8 @@ private:
     uint8_t* table() { return table_.data()->bytes; }
     void rotate(const SearchJob& job);
     void multiply_codewords(const SearchJob& job);
-    void guess_threshold(const SearchJob& job);
+    void guess_threshold(const SearchJob& job, float times);
+    void scan_again(const SearchJob& job);
     void make_table(const SearchJob& job, int64_t i, int64_t lists);
     void scan_lists(const SearchJob& job, const ScanInput& input);
     const int32_t* blocks_ahead(const ScanInput& input);

@@ -1,6 +1,8 @@
 // A search: many queries over the arrays of an index. L lists, m sections, d dimensions.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -29,8 +31,27 @@ struct Probing {
     bool weighed() const { return margin > -std::numeric_limits<float>::infinity(); }
 };
 
+// How many times the wanted rows first thresholds are to leave. Too few, and many queries are scanned again; too many,
+// and all of them copy rows in vain. How good guesses are depends on the vectors, so it is learned from the queries.
+// It changes the time of a search, never its results.
+class Guesses {
+public:
+    float times() const { return times_.load(std::memory_order_relaxed); }
+    // Other threads may learn at the same time, and then one of them may not count.
+    void learn(bool missed) {
+        const float next = times() * (missed ? kMore : kLess);
+        times_.store(std::clamp(next, kLeast, kMost), std::memory_order_relaxed);
+    }
+
+private:
+    // In balance, one query in fifty is scanned again.
+    static constexpr float kMore = 1.16f, kLess = 0.997f, kLeast = 1.1f, kMost = 16.0f;
+    std::atomic<float> times_{1.4f};
+};
+
 struct SearchJob {
     const Guard* guard;  // of arrays that came from a file; null: they did not
+    Guesses* guesses;
     Lists lists;
     Codes codes;
     Kept kept;

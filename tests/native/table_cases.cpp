@@ -118,7 +118,7 @@ void guess_threshold(const Kernels& level, Record& record, Random random, int64_
     std::vector<float> shapes(3 * to_eight(n));
     for (float wanted : {1.0f, 40.0f, 1000.0f})
         for (float factor : {0.0f, 0.3f}) {
-            record.add(level.search.guess_threshold(lists, chosen.data(), bases.data(), n, 0.8f, factor, wanted,
+            record.add(level.search.guess_threshold(lists, chosen.data(), bases.data(), n, 0.8f, factor, wanted, 1.4f,
                                                     shapes.data()));
             record.add(shapes);
         }
