@@ -256,29 +256,22 @@ def second_lists() -> str:
     return markdown(head, lines) + "\n\n" + ran_in(found["environment"])
 
 
-def probing() -> str:
-    """Return the table of queries that probe lists by weight beside those that all probe the same number."""
-    found = committed("probing")
+def ablation(part: str) -> str:
+    """Return the table of an index with a part of the search beside one without it."""
+    found = committed(f"ablation_{part}")
     lines = []
     for one in found["sets"]:
         for run in one["runs"]:
-            ways = [run[way] for way in ("same number", "by weight")]
+            ways = [run[way] for way in ("without", "with")]
             low, high = run["speed"]["interval"]
             speed = f"{run['speed']['median']} ({low} to {high})"
-            rows, times = ([way[key] for way in ways] for key in ("rows", "microseconds"))
-            lines.append(
-                (one["name"], MODES[run["mode"]], run["target"], *(f"{n:,}" for n in rows), *times, speed)
+            sizes, rows, times = (
+                [way[key] for way in ways] for key in ("bytes_per_vector", "rows", "microseconds")
             )
-    scanned = ("rows, same number", "rows, by weight")
-    head = (
-        "set",
-        "queries",
-        "recall",
-        *scanned,
-        "µs, same number",
-        "µs, by weight",
-        "speed, by weight / same number",
-    )
+            rows = [f"{n:,}" for n in rows]
+            lines.append((one["name"], MODES[run["mode"]], run["target"], *sizes, *rows, *times, speed))
+    columns = [f"{what}, {way}" for what in ("bytes", "rows", "µs") for way in ("without", "with")]
+    head = ("set", "queries", "recall", *columns, "speed, with / without")
     return markdown(head, lines) + "\n\n" + ran_in(found["environment"])
 
 
@@ -754,7 +747,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "kernels": kernels,
     "wide": wide,
     "default_code": default_code,
-    "probing": probing,
+    "ablation_probing": lambda: ablation("probing"),
+    "ablation_code_dimensions": lambda: ablation("code_dimensions"),
     "projective": projective,
     "second_lists": second_lists,
     "spill": spill,

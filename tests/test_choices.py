@@ -96,7 +96,9 @@ def test_the_share_of_rows_is_that_of_lists_probed_one_by_one(metric):
 
 def test_queries_are_rows_that_are_not_counted():
     sample = Sample(VECTORS)
-    shares = [rows_share("dot", sample, 4000, None, np.random.default_rng(seed), None) for seed in (1, 1, 2)]
+    shares = [
+        rows_share("dot", sample, 4000, None, None, np.random.default_rng(seed), None) for seed in (1, 1, 2)
+    ]
     assert shares[0] == shares[1] != shares[2]
 
 
@@ -113,15 +115,15 @@ def test_queries_are_rows_that_are_not_counted():
 def test_nothing_is_measured_where_there_is_no_choice(settings, expected, monkeypatch):
     monkeypatch.setattr(second_lists, "rows_share", None)
     config = IndexConfig(metric="dot", **settings)
-    assert lists_per_vector(config, Sample(VECTORS), 10**6, None, None) == expected
+    assert lists_per_vector(config, Sample(VECTORS), 10**6, None, None, None) == expected
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.5, 2), (0.99, 1)])
 def test_a_second_list_is_chosen_where_it_saves_rows(share, expected, monkeypatch):
     monkeypatch.setattr(second_lists, "rows_share", lambda *_: share)
-    assert lists_per_vector(CONFIG, Sample(VECTORS), second_lists.LEAST_VECTORS, None, None) == expected
-    assert lists_per_vector(CONFIG, Sample(VECTORS), None, None, None) == 1  # the sample is all there is
-    assert lists_per_vector(CONFIG, Sample(VECTORS), second_lists.LEAST_VECTORS - 1, None, None) == 1
+    assert lists_per_vector(CONFIG, Sample(VECTORS), second_lists.LEAST_VECTORS, None, None, None) == expected
+    assert lists_per_vector(CONFIG, Sample(VECTORS), None, None, None, None) == 1  # the sample is all there is
+    assert lists_per_vector(CONFIG, Sample(VECTORS), second_lists.LEAST_VECTORS - 1, None, None, None) == 1
 
 
 @pytest.mark.parametrize("queries", [None, VECTORS[:100]])

@@ -341,7 +341,7 @@ def test_a_manifest_that_differs_from_the_trained_file_is_refused(stored):
     before = (stored / MANIFEST).read_bytes()
     for change, message in (
         (as_version_1, "lists_per_vector is 2 in version 1"),
-        (one_list, r"lists_per_vector are \('dot', 'int16', 1\); trained for \('dot', 'int16', 2\)"),
+        (one_list, r"are \('dot', 'int16', 1, 8\); trained for \('dot', 'int16', 2, 8\)"),
     ):
         (stored / MANIFEST).write_bytes(before)
         forge_manifest(stored, change)

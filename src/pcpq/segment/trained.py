@@ -149,7 +149,7 @@ class Trained:
     @property
     def code_dimensions(self) -> int:
         """The number of coordinates that lists and codes are made of."""
-        return self.partition.centroids.shape[1]
+        return int(self.partition.centroids.shape[1])
 
     @lazy
     def mean(self) -> Float32Array:

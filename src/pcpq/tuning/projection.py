@@ -106,8 +106,9 @@ def shares(
     of_rows, of_queries = (
         np.square(some @ matrix).mean(axis=0, dtype=np.float64) for some in (residuals, directions)
     )
-    variances = np.cumsum(of_rows * of_queries)
-    return variances / max(variances[-1], np.finfo(np.float64).tiny)
+    variances: NDArray[np.float64] = np.cumsum(of_rows * of_queries)
+    variances /= max(variances[-1], np.finfo(np.float64).tiny)
+    return variances
 
 
 def enough_of(found: NDArray[np.float64]) -> int:

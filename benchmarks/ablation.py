@@ -1,18 +1,19 @@
-"""What it saves that queries probe lists by weight, instead of the same number of lists each; one thread.
+"""What a part of the search saves: an index as pcpq.build makes it beside one without that part; one thread.
 
-    python benchmarks/probing.py --data FOLDER
-    python benchmarks/probing.py --data FOLDER --sets glove
+    python benchmarks/ablation.py probing --data FOLDER              lists probed by weight, or the same number
+    python benchmarks/ablation.py code_dimensions                    codes of fewer coordinates, or of all
+    python benchmarks/ablation.py probing --data FOLDER --sets glove
 
-Two indexes as pcpq.build makes them, equal but for that. For each recall and mode, probes and rerank are chosen
-on one half of the queries and adjusted on the other half to just reach the recall, where both are timed in
-alternation. Results go to benchmarks/results/probing.json.
+For each recall and mode, probes and rerank are chosen on one half of the queries and adjusted on the other half
+to just reach the recall, where both are timed in alternation. Results go to
+benchmarks/results/ablation_PART.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +29,38 @@ from pcpq.experiments.environment import environment
 
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 7
-BY_WEIGHT, BY_NUMBER = "by weight", "same number"
+WITH, WITHOUT = "with", "without"
 
 
-class Alike(Pcpq):
+class SameNumber(Pcpq):
     """An index whose queries all probe the same number of lists."""
 
     def build(self, vectors: np.ndarray, metric: str) -> None:
         super().build(vectors, metric)
         state = self.index._state
         state.set_recall_curve(replace(state.snapshot.recall, margins=None), state.snapshot.trained)
+
+
+class AllCoordinates(Pcpq):
+    """An index whose codes have all coordinates of the vectors."""
+
+    def build(self, vectors: np.ndarray, metric: str) -> None:
+        self.kind = {**self.kind, "code_dimensions": vectors.shape[1]}
+        super().build(vectors, metric)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the search: how to do without it, and the sets where it matters."""
+
+    without: type[Pcpq]
+    sets: tuple[str, ...]
+
+
+PARTS = {
+    "probing": Part(SameNumber, (*SETS, "latent512")),
+    "code_dimensions": Part(AllCoordinates, ("latent512", "latent768")),
+}
 
 
 def rows_scanned(index: Pcpq, queries: np.ndarray) -> float:
@@ -62,19 +85,20 @@ def compare(sweeps: dict[str, Sweep], mode: str, target: float, reported: Querie
             "rerank": candidate.setting.rerank,
             "recall": round(shared_rows(ids, reported.top), 4),
             "rows": round(rows_scanned(candidate.index, reported.vectors)),
+            "bytes_per_vector": round(candidate.index.bytes_per_vector(), 1),
             "microseconds": round(1e6 * float(np.median(times[name])) / len(reported.vectors), 2),
         }
-    found["speed"] = summary((np.array(times[BY_NUMBER]) / np.array(times[BY_WEIGHT])).tolist())
+    found["speed"] = summary((np.array(times[WITHOUT]) / np.array(times[WITH])).tolist())
     return found
 
 
-def measure(name: str, folder: Path) -> dict[str, Any]:
+def measure(part: Part, name: str, folder: str | None) -> dict[str, Any]:
     """Return the results of one data set."""
     data_name, *other = name.split()
     metric = other[0] if other else default_metric(data_name)
-    data = load(None if name in synthetic.SETS else folder, data_name, metric)
+    data = load(None if name in synthetic.SETS else data_folder(folder), data_name, metric)
     reported, sweeps = Queries(data.queries, data.top), {}
-    for kind, make in ((BY_WEIGHT, Pcpq), (BY_NUMBER, Alike)):
+    for kind, make in ((WITH, Pcpq), (WITHOUT, part.without)):
         index = make({}, None)
         index.build(data.base, metric)
         index.n_lists = index.index.stats()["lists"]
@@ -83,19 +107,23 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
     found = [run for run in runs if run is not None]
     for run in found:
         print(name, run, flush=True)
-    return {"name": name, "n": len(data.base), "d": data.base.shape[1], "runs": found}
+    stats = sweeps[WITH].index.index.stats()
+    chosen = {key: stats[key] for key in ("lists", "code_dimensions")}
+    return {"name": name, "n": len(data.base), "d": data.base.shape[1], **chosen, "runs": found}
 
 
 def main() -> None:
     """Parse options and run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=PARTS)
     parser.add_argument("--data", help="folder of NAME_base.npy and NAME_query.npy (default: PCPQ_DATA)")
-    parser.add_argument("--sets", nargs="+", default=(*SETS, "latent512"), choices=(*SETS, *synthetic.SETS))
+    parser.add_argument("--sets", nargs="+", choices=(*SETS, *synthetic.SETS))
     options = parser.parse_args()
+    part = PARTS[options.part]
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    sets = [measure(name, data_folder(options.data)) for name in options.sets]
+    sets = [measure(part, name, options.data) for name in options.sets or part.sets]
     result = {"environment": environment(), "threads": 1, "clock": "CPU time", "rounds": ROUNDS, "sets": sets}
-    save(RESULTS / "probing.json", result)
+    save(RESULTS / f"ablation_{options.part}.json", result)
 
 
 if __name__ == "__main__":
