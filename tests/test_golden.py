@@ -59,4 +59,5 @@ def test_there_are_indexes_of_every_kind():
         "v2-wide",
         "v2-wide-scaled",
         "v2-two-lists",
+        "v2-projected",
     }

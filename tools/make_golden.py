@@ -54,6 +54,9 @@ def indexes() -> dict[str, pcpq.Index]:
     two_lists = pcpq.build(rows[:N], metric="cosine", n_lists=5, lists_per_vector=2)
     two_lists.add(rows[:7] + 0.01)
     two_lists.remove([3, 250, 303])
+    projected = pcpq.build(rows[:N], metric="cosine", n_lists=5, code_dimensions=4)
+    projected.add(rows[:7] + 0.01)
+    projected.remove([3, 250, 303])
     return {
         "plain": plain,
         "scaled": scaled,
@@ -62,6 +65,7 @@ def indexes() -> dict[str, pcpq.Index]:
         "wide": wide,
         "wide-scaled": pairs,
         "two-lists": two_lists,
+        "projected": projected,
     }
 
 

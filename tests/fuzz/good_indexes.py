@@ -45,6 +45,7 @@ CODINGS: dict[str, dict[str, Any]] = {
     "own exact": {"quantizer": pcpq.PCPQ(section_size=2, n_centers=4, **FAST), "codebooks": "per_list"},
     "wide": {"quantizer": pcpq.PQ(section_size=2, n_centers=40, max_iterations=2, gain=True, bias=True)},
     "wide scales": {"quantizer": pcpq.QPCPQ(section_size=3, n_centers=20, n_scales=3, **FAST)},
+    "projected": {"quantizer": pcpq.PQ(section_size=2, **FAST), "code_dimensions": 5},
     "own wide": {"quantizer": pcpq.PQ(section_size=3, n_centers=17, **FAST), "codebooks": "per_list"},
 }
 LISTS = (3, 8, 16, 32)

@@ -188,13 +188,13 @@ class RecallCurve:
         tables = {"means": self.means, "errors": self.errors}
         weights: dict[str, Any] = {}
         if self.margins is not None:
-            weights = {"temperature": self.temperature, "margins": [round(each, 5) for each in self.margins]}
+            weights = {"temperature": self.temperature, "margins": list(self.margins)}
         return {
             "results": list(self.results),
             "probes": list(self.probes),
             "candidates": list(self.candidates),
-            "rows": [round(rows, 1) for rows in self.rows],
-            **{name: np.round(table, 5).tolist() for name, table in tables.items()},
+            "rows": list(self.rows),
+            **{name: table.tolist() for name, table in tables.items()},
             "queries": self.queries,
             "kind": self.kind,
             **weights,

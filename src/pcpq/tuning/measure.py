@@ -47,6 +47,8 @@ QUERIES_TOGETHER = 64
 # Temperatures that are tried, in standard deviations of a query's ranks, and results whose lists should be met.
 TEMPERATURES = (0.18, 0.27, 0.41, 0.61)
 NEAREST = 10
+# Decimal places of what is measured. It is rounded here, not where it is stored: a stored index must choose as one in memory.
+DIGITS = 5
 KEPT_NOTHING = "an index that keeps no vectors has no ground truth: give tune queries and their truth"
 
 
@@ -136,9 +138,9 @@ def measure(
         results,
         probes,
         CANDIDATES,
-        tuple((rows / n).tolist()),
-        means,
-        errors,
+        tuple(np.round(rows / n, 1).tolist()),
+        np.round(means, DIGITS),
+        np.round(errors, DIGITS),
         n,
         queries.kind,
         margins,
@@ -161,7 +163,7 @@ def chosen_weights(
     temperatures = [0.0, *(each * ranked.scale for each in TEMPERATURES)]
     rows = [rows_needed(snapshot, ranked.log_weights(each), nearest) for each in temperatures]
     temperature = temperatures[int(np.argmin(rows))]
-    return temperature, ranked.margins(temperature, probes)
+    return temperature, tuple(round(each, DIGITS) for each in ranked.margins(temperature, probes))
 
 
 def lists_of(snapshot: Snapshot, ids: Ids) -> Places:
