@@ -56,11 +56,17 @@ def commit(folder: Path) -> dict[str, str]:
 
 
 def processor() -> str:
-    """Return the name of the processor, as far as the system gives it."""
+    """Return the name of the processor, as far as the system gives it.
+
+    Virtual machines often name a brand only; family and model then tell its generation.
+    """
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
-    named = (line.split(":")[1].strip() for line in lines if "model name" in line)
-    return next(named, platform.processor())
+    facts = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    if "model name" not in facts:
+        return platform.processor()
+    generation = [f"{name} {facts[key]}" for name, key in (("family", "cpu family"), ("model", "model")) if key in facts]
+    return facts["model name"] + (f" ({', '.join(generation)})" if generation else "")
 
 
 def command(arguments: list[str]) -> str:
