@@ -12,11 +12,6 @@ namespace {
     __builtin_prefetch(line, 0, 2);
 }
 
-// Into the first level.
-[[gnu::always_inline]] inline void prefetch_line_near(const void* line) {
-    __builtin_prefetch(line, 0, 3);
-}
-
 [[gnu::always_inline]] inline void prefetch_row(const void* row, int64_t bytes) {
     const char* first = static_cast<const char*>(row);
     for (int64_t at = 0; at < bytes; at += 64) prefetch_line(first + at);

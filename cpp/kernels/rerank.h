@@ -15,7 +15,7 @@ namespace pcpq {
 namespace {
 
 // Rows lie anywhere in memory; prefetched this many ahead, they arrive in time.
-constexpr int64_t kRowsAhead = 16;
+constexpr int64_t kRowsAhead = 32;
 
 // Products of integers, exact by pairs, added up as float32. The last sixteen may overlap those before them; `tail` is
 // zero where they do.

@@ -38,14 +38,7 @@ inline void sum_wide(const uint8_t* block, const uint8_t* ahead, int64_t quads, 
         even[q] = odd[q] = zero_wide();
     }
     for (int64_t i = 0; i < quads; i++) {
-        // One query waits for the second level as well: it reads lines as fast as that gives them.
-        for (int line = 0; line < 3; line++) {
-            const uint8_t* later = ahead + i * 192 + line * 64;
-            if constexpr (Q == 1)
-                prefetch_line_near(later);
-            else
-                prefetch_line(later);
-        }
+        for (int line = 0; line < 3; line++) prefetch_line(ahead + i * 192 + line * 64);
         const WideBytes a = load_wide(block + i * 192), b = load_wide(block + i * 192 + 64);
         const WideBytes c = load_wide(block + i * 192 + 128), d = fourth_codes(a, b, c);
 #pragma GCC unroll 4

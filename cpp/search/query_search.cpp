@@ -24,14 +24,14 @@ constexpr int64_t kBytesAhead = 1 << 14;  // of codes, prefetched by a single qu
 
 }  // namespace
 
-int64_t QuerySearch::bytes(const SearchJob& job, int64_t queries) {
-    // By weights, hardly any query probes a quarter of the most that it may.
-    const int64_t most = job.probing.weighed() ? job.probing.most / 4 + 1 : job.probing.most;
-    const int64_t probes = std::min(most, job.lists.count);
-    const int64_t numbers = 2 * Candidates::capacity_for(wanted(job)) + 3 * probes;
-    const int64_t one = 4 * numbers + table_size(job.codes) + 2 * job.projection.dimensions;
-    const int64_t blocks = job.lists.n_words() * probes / std::max<int64_t>(job.lists.count, 1);
-    return queries * one + 4 * (Scratch::products_size(job, probes) + blocks);
+int64_t QuerySearch::bytes(const SearchJob& job) {
+    const int64_t numbers = 2 * Candidates::capacity_for(wanted(job)) + 6 * probes(job);
+    return 4 * numbers + table_size(job.codes) + 2 * job.projection.dimensions;
+}
+
+int64_t QuerySearch::shared_bytes(const SearchJob& job) {
+    const int64_t most = 2 * probes(job), blocks = job.lists.n_words() * most / std::max<int64_t>(job.lists.count, 1);
+    return 4 * (Scratch::products_size(job, most) + blocks);
 }
 
 const uint8_t* QuerySearch::take(const SearchJob& job, int64_t q, const float* projected) {
@@ -89,7 +89,7 @@ void QuerySearch::scan_alone(const SearchJob& job) {
 
 // The guess was too high: with a much lower one, and at last without one.
 void QuerySearch::scan_again(const SearchJob& job) {
-    for (float times = kTimesAgain * job.guesses->times(); guessed_ && scan.best.count < wanted(job);
+    for (float times = kTimesAgain * job.guesses->times(); missed(job);
          times = std::numeric_limits<float>::infinity()) {
         scan.best.count = 0;
         guess_threshold(job, times);
@@ -112,11 +112,7 @@ void QuerySearch::scan_lists(const SearchJob& job, const ScanInput& input) {
 }
 
 void QuerySearch::finish(const SearchJob& job, ResultRanking& ranking) {
-    if (guessed_) {
-        const bool missed = scan.best.count < wanted(job);
-        job.guesses->learn(missed);
-        if (missed) scan_again(job);
-    }
+    if (missed(job)) scan_again(job);
     scan.best.compact();
     if (job.second.rows) join_copies(job);
     const int64_t n = scan.best.count, k = std::min(job.k, n), q = number_, d = job.projection.dimensions;

@@ -1,6 +1,7 @@
 // One query from its products with the lists to its results; search.cpp has many of them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -50,8 +51,15 @@ class QuerySearch {
 public:
     Scan scan;
 
-    // About the memory that so many queries take.
-    static int64_t bytes(const SearchJob& job, int64_t queries);
+    // About how many lists a query probes. By weights, few probe more than twice as many.
+    static int64_t probes(const SearchJob& job) {
+        const int64_t some = job.probing.weighed() ? job.probing.most / 8 + 1 : job.probing.most;
+        return std::min(some, job.lists.count);
+    }
+
+    // About the memory that each query takes, and that all take together in addition.
+    static int64_t bytes(const SearchJob& job);
+    static int64_t shared_bytes(const SearchJob& job);
 
     // One lookup table serves all lists, so queries can share the reading of a list.
     static bool shared_table(const SearchJob& job) {
@@ -66,6 +74,10 @@ public:
 
     // Makes the lookup table for another segment with the same lists and codebooks; the lists chosen stay.
     void prepare_segment(const SearchJob& job);
+
+    // Whether the threshold is a guess, and whether it was too high: too few rows reach it. `finish` mends that.
+    bool guessed() const { return guessed_; }
+    bool missed(const SearchJob& job) const { return guessed_ && scan.best.count < wanted(job); }
 
     // The lists to probe, ascending.
     std::span<const int32_t> chosen() { return {chosen_.data(), static_cast<size_t>(count_)}; }
@@ -85,7 +97,7 @@ private:
     const float* centered_;  // projected; euclidean: less the mean of the centroids
     const float* rotated_;   // as its sections have it
     float length_, byte_unit_;
-    bool guessed_;  // the threshold
+    bool guessed_;
     Buffer<uint8_t> bytes_;
     RerankForms rerank_forms_;
     Buffer<float> difference_, product_, spread_;  // what centered_ and rotated_ point to

@@ -16,7 +16,9 @@
 namespace pcpq {
 namespace {
 
-constexpr int64_t kBatchSize = 512;  // queries scanned list by list; their tables and candidates stay in cache
+constexpr int64_t kLargestBatch = 512;    // queries scanned list by list
+constexpr int64_t kBatchBytes = 1 << 20;  // of their tables and candidates: as many as stay in the L2 cache ...
+constexpr int64_t kQueriesAList = 8;      // ... or more, for that many to share the reading of a list
 constexpr int64_t kSmallestBatch = 8;
 constexpr int64_t kLastingBytes = 1 << 23;  // that a thread keeps between searches
 
@@ -100,6 +102,13 @@ private:
     }
 };
 
+// Learns from queries that were scanned and have not finished, which mends what they missed.
+void learn(const SearchJob& job, std::span<const QuerySearch> scanned) {
+    const int64_t guessed = std::ranges::count_if(scanned, &QuerySearch::guessed);
+    const auto missed = [&](const QuerySearch& one) { return one.missed(job); };
+    job.guesses->learn(guessed, std::ranges::count_if(scanned, missed));
+}
+
 // The memory that a thread works in.
 struct Workspace {
     std::vector<QuerySearch> searches;
@@ -138,6 +147,7 @@ struct Workspace {
                 if (list_by_list) continue;
                 searches[q + t].scan_alone(job);
                 clock.stage(2);
+                learn(job, {&searches[q + t], 1});
                 searches[q + t].finish(job, ranking);
                 clock.stage(3);
             }
@@ -145,6 +155,7 @@ struct Workspace {
         if (!list_by_list) return;
         batch.run(job, searches, count);
         clock.stage(2);
+        learn(job, {searches.data(), static_cast<size_t>(count)});
         for (int64_t q = 0; q < count; q++) searches[q].finish(job, ranking);
         clock.stage(3);
     }
@@ -169,17 +180,22 @@ void search(const SearchJob& asked) {
     const SearchJob job = within_limits(asked);
     Workspace passing;
     // In parts of equal size: in a small one few queries would share a list.
-    const int64_t parts = (job.n_queries + kBatchSize - 1) / kBatchSize;
+    const int64_t sharing = kQueriesAList * job.lists.count / std::max<int64_t>(QuerySearch::probes(job), 1);
+    const int64_t together = std::min(std::max(kBatchBytes / QuerySearch::bytes(job), sharing) + 1, kLargestBatch);
+    const int64_t parts = (job.n_queries + together - 1) / together;
     const int64_t queries = parts ? (job.n_queries + parts - 1) / parts : 0;
-    Workspace& work = QuerySearch::bytes(job, queries) <= kLastingBytes ? lasting_workspace() : passing;
+    const int64_t bytes = queries * QuerySearch::bytes(job) + QuerySearch::shared_bytes(job);
+    Workspace& work = bytes <= kLastingBytes ? lasting_workspace() : passing;
     for (int64_t start = 0; start < job.n_queries; start += queries)
         work.search(job, start, std::min(queries, job.n_queries - start));
 }
 
 void search_segments(std::span<const SearchJob> jobs) {
     Workspace passing;
-    const bool small = std::ranges::all_of(
-        jobs, [](const SearchJob& job) { return QuerySearch::bytes(within_limits(job), 1) <= kLastingBytes; });
+    const bool small = std::ranges::all_of(jobs, [](const SearchJob& asked) {
+        const SearchJob job = within_limits(asked);
+        return QuerySearch::bytes(job) + QuerySearch::shared_bytes(job) <= kLastingBytes;
+    });
     Workspace& work = small ? lasting_workspace() : passing;
     if (work.searches.empty()) work.searches.resize(1);
     QuerySearch& one = work.searches[0];
@@ -195,6 +211,7 @@ void search_segments(std::span<const SearchJob> jobs) {
             one.prepare(job, work.list_ranking, 0, work.scratch);
         }
         one.scan_alone(job);
+        learn(job, {&one, 1});
         one.finish(job, work.ranking);
     }
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -37,15 +38,20 @@ struct Probing {
 class Guesses {
 public:
     float times() const { return times_.load(std::memory_order_relaxed); }
-    // Other threads may learn at the same time, and then one of them may not count.
-    void learn(bool missed) {
-        const float next = times() * (missed ? kMore : kLess);
+    // From some queries that had the same guess, of which some missed. Many of them count as a few: they tell no more
+    // than in which direction it was wrong. Other threads may learn at the same time, and then one may not count.
+    void learn(int64_t queries, int64_t missed) {
+        if (queries == 0) return;
+        const float share = static_cast<float>(missed) / static_cast<float>(queries);
+        const float steps = static_cast<float>(std::min(queries, kMostSteps));
+        const float next = times() * std::exp(steps * (share * kMore - (1.0f - share) * kLess));
         times_.store(std::clamp(next, kLeast, kMost), std::memory_order_relaxed);
     }
 
 private:
-    // In balance, one query in fifty is scanned again.
-    static constexpr float kMore = 1.16f, kLess = 0.997f, kLeast = 1.1f, kMost = 16.0f;
+    // In balance, one query in a hundred is scanned again.
+    static constexpr float kMore = 0.15f, kLess = 0.0015f, kLeast = 1.1f, kMost = 16.0f;
+    static constexpr int64_t kMostSteps = 5;
     std::atomic<float> times_{1.4f};
 };
 

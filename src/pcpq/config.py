@@ -39,8 +39,8 @@ class IndexConfig:
     keep : precision of the vectors kept for reranking: None, "int8", "int16", "float16" or "float32"
     lists_per_vector : 1, or 2: each vector has a second code, in another list that is near to it; None: chosen
         in training
-    code_dimensions : number of coordinates, along principal axes, that lists and codes are made of; None: chosen
-        in training
+    code_dimensions : number of coordinates, along principal axes, that lists and codes are made of; None:
+        chosen in training
     seed : seed of every random choice
     chosen : why `build` chose the quantizer and `keep` for a number of bytes per vector
     """

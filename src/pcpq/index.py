@@ -47,8 +47,8 @@ from pcpq.store.manifest import Manifest
 from pcpq.store.refit import sample_of
 from pcpq.store.state import State
 from pcpq.store.store import Store
-from pcpq.tuning.measure import measure_index
 from pcpq.tuning.choices import train_on
+from pcpq.tuning.measure import measure_index
 from pcpq.util.notebook import table
 from pcpq.util.progress import reported
 from pcpq.util.threads import available_threads

@@ -65,8 +65,8 @@ def processor() -> str:
     facts = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     if "model name" not in facts:
         return platform.processor()
-    generation = [f"{name} {facts[key]}" for name, key in (("family", "cpu family"), ("model", "model")) if key in facts]
-    return facts["model name"] + (f" ({', '.join(generation)})" if generation else "")
+    name, family, model = (facts.get(key) for key in ("model name", "cpu family", "model"))
+    return f"{name}" if family is None else f"{name} (family {family}, model {model})"
 
 
 def command(arguments: list[str]) -> str:

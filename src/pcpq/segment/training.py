@@ -52,7 +52,7 @@ def train(
     generator: np.random.Generator,
     threads: int | None,
 ) -> Trained:
-    """Train the lists and codebooks of an index of n vectors on a sample, in the coordinates of a projection."""
+    """Train lists and codebooks of an index of n vectors on a sample, in the coordinates of a projection."""
     n_lists = wanted_lists(config, n)
     dimensions = sample.dimensions if projection is None else projection.shape[1]
     quantizer = new_quantizer(config, dimensions, n, threads)
@@ -120,7 +120,7 @@ def choices_made(config: IndexConfig, trained: Trained) -> str | None:
         found.append("lists_per_vector=2: with a second list, the same recall needs far fewer rows")
     if config.code_dimensions is None and trained.projection is not None:
         found.append(
-            f"code_dimensions={trained.code_dimensions}: of {trained.dimensions} dimensions, these have nearly all"
-            " of the variance of scores"
+            f"code_dimensions={trained.code_dimensions}: of {trained.dimensions} dimensions, these have nearly"
+            " all of the variance of scores"
         )
     return "; ".join(found) or None

@@ -38,8 +38,8 @@ from pcpq.store.manifest import Manifest
 from pcpq.store.merging import merge
 from pcpq.store.refit import encode_again
 from pcpq.store.store import Contents, Store
-from pcpq.tuning.ground_truth import rows_apart
 from pcpq.tuning.choices import train_on
+from pcpq.tuning.ground_truth import rows_apart
 from pcpq.util.threads import available_threads
 
 logger = logging.getLogger(__name__)

@@ -461,8 +461,8 @@ class Store:
         ]
         if settings[0] != settings[1]:
             raise FormatError(
-                f"{self.directory / MANIFEST}: metric, keep, lists_per_vector and code_dimensions are {settings[0]};"
-                f" trained for {settings[1]}"
+                f"{self.directory / MANIFEST}: metric, keep, lists_per_vector and code_dimensions are"
+                f" {settings[0]}; trained for {settings[1]}"
             )
         if manifest.wide != trained.codebooks.wide:
             kinds = [f"codes are {'' if wide else 'not '}wide" for wide in (manifest.wide, not manifest.wide)]

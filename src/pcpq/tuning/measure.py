@@ -47,7 +47,8 @@ QUERIES_TOGETHER = 64
 # Temperatures that are tried, in standard deviations of a query's ranks, and results whose lists should be met.
 TEMPERATURES = (0.18, 0.27, 0.41, 0.61)
 NEAREST = 10
-# Decimal places of what is measured. It is rounded here, not where it is stored: a stored index must choose as one in memory.
+# Decimal places of what is measured. Rounding where it is stored instead would make an index choose differently
+# once it was opened.
 DIGITS = 5
 KEPT_NOTHING = "an index that keeps no vectors has no ground truth: give tune queries and their truth"
 
@@ -133,7 +134,7 @@ def measure(
         hits, squares, rows = hits + found.hits, squares + found.squares, rows + found.rows
     n = len(queries)
     means = hits / n
-    errors = np.sqrt(np.maximum(squares / n - means**2, 0) / n)
+    errors: NDArray[np.float64] = np.sqrt(np.maximum(squares / n - means**2, 0) / n)
     return RecallCurve(
         results,
         probes,
