@@ -15,7 +15,7 @@
 using namespace pcpq;
 
 // A new kernel needs cases of its own.
-static_assert(sizeof(SearchKernels) == 24 * sizeof(void*), "a kernel was added or removed: add or remove its cases");
+static_assert(sizeof(SearchKernels) == 25 * sizeof(void*), "a kernel was added or removed: add or remove its cases");
 static_assert(sizeof(Kernels) == sizeof(SearchKernels) + 5 * sizeof(void*),
               "a kernel was added or removed: add or remove its cases");
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -12,21 +13,29 @@ using namespace pcpq;
 
 namespace {
 
-constexpr int64_t kLists = 21, kDimensionsOfSearch = 26, kSectionSize = 2;
+constexpr int64_t kLists = 21, kDimensionsOfSearch = 26, kSectionSize = 2, kDimensionsOfVectors = 41;
 
 struct Index {
     std::vector<int64_t> rows, places, ids;
     std::vector<int8_t> coarse, steps;
     std::vector<uint16_t> starts, gains;
-    std::vector<float> mean, spreads, offsets, shapes, codewords, centroids, scales, step_units, units, biases, matrix;
+    std::vector<float> axes, whole_mean, mean, spreads, offsets, shapes, codewords, centroids, scales, step_units,
+        units, biases, matrix;
     std::vector<uint8_t> blocks, kept, unpacked_scales, unpacked_biases;
+    Guesses guesses;
     SearchJob job{};
 
     Index(Random& random, Coding coding, Keep keep, bool euclidean, bool per_list) {
         add_lists(random, coding, euclidean);
         add_codes(random, coding, per_list);
-        const int64_t n = rows.back();
-        kept = random.integers<uint8_t>(n * kDimensionsOfSearch * bytes_of(keep), 0, 255);
+        // Lists and codes of fewer coordinates than vectors have.
+        const bool projected = keep != Keep::none && random.between(0, 1);
+        const int64_t d = projected ? kDimensionsOfVectors : kDimensionsOfSearch, n = rows.back();
+        axes = random.values(Values::normal, d * kDimensionsOfSearch);
+        whole_mean = random.values(Values::normal, d);
+        job.projection = {.dimensions = d, .matrix = projected ? axes.data() : nullptr, .mean = whole_mean.data()};
+        job.guesses = &guesses;
+        kept = random.integers<uint8_t>(n * d * bytes_of(keep), 0, 255);
         for (size_t i = 3; keep == Keep::float32 && i < kept.size(); i += 4) kept[i] &= 0xbf;  // no large floats
         units = random.values(Values::normal, n);
         gains = random.integers<uint16_t>(n, 0x3800, 0x4000);
@@ -115,16 +124,18 @@ struct Index {
 void whole_search(const Kernels&, Record& record, Random random, Coding coding, Keep keep, bool euclidean,
                   bool per_list, int64_t n_queries) {
     Index index(random, coding, keep, euclidean, per_list);
-    const std::vector<float> queries = random.values(Values::normal, n_queries * kDimensionsOfSearch);
+    const std::vector<float> queries = random.values(Values::normal, n_queries * index.job.projection.dimensions);
     std::vector<uint32_t> allowed(index.places.back() / kMaskRows);
     for (uint32_t& bits : allowed) bits = static_cast<uint32_t>(random.bits());
     SearchJob& job = index.job;
     job.queries = queries.data();
     job.n_queries = n_queries;
-    for (int64_t probes : {int64_t{1}, int64_t{5}, kLists})
+    constexpr float kNever = -std::numeric_limits<float>::infinity();
+    for (const Probing& probing : {Probing{1, 0.0f, kNever}, Probing{5, 0.0f, kNever}, Probing{kLists, 0.0f, kNever},
+                                   Probing{12, 0.0f, -4.0f}, Probing{kLists, 0.5f, -6.0f}})
         for (int64_t rerank : {10, 40})
             for (bool filtered : {false, true}) {
-                job.probes = probes;
+                job.probing = probing;
                 job.rerank = rerank;
                 job.k = 10;
                 job.allowed = filtered ? allowed.data() : nullptr;
