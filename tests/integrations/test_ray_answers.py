@@ -20,6 +20,7 @@ from pcpq.integrations.ray.answers import reranked_best
 from pcpq.integrations.ray.candidates import NOTHING, candidates_of
 from pcpq.integrations.ray.shard import Shard, ShardRequest
 from pcpq.integrations.ray.slices import bounds_of
+from pcpq.ivf.probing import Probing
 from pcpq.search.top_k import best_of
 
 pytestmark = pytest.mark.ray
@@ -95,12 +96,12 @@ def test_of_equal_scores_a_shard_answers_those_with_lower_ids(lists_per_vector, 
     queries, k = generator.normal(size=(50, 8)).astype(np.float32), 5
     shards = [Shard(str(tmp_path / "index"), number, threads=1) for number in range(3)]
     key = shards[0].load(None, 1).key
-    found = shards[0].answers(key, ShardRequest(k, 4, [100], None, 1), queries)
+    found = shards[0].answers(key, ShardRequest(k, Probing.exactly(4), [100], None, 1), queries)
     np.testing.assert_array_equal(found[1], index.search(queries, k, probes=4, rerank=100).ids)
     shards[0].release(key)
     for shard in shards:
         shard.load(None, 3)
-    request = ShardRequest(k, 1, [len(vectors)], None, 1, exact=True)
+    request = ShardRequest(k, Probing.exactly(1), [len(vectors)], None, 1, exact=True)
     found = best_of([shard.answers(key, request, queries) for shard in shards], len(queries), k)
     np.testing.assert_array_equal(found[1], index.search(queries, k, exact=True).ids)
 
@@ -136,7 +137,7 @@ def test_a_later_generation_reuses_the_codes_of_a_segment_that_it_shares(lists_p
     (old,), (new, _) = (shard.loaded[one.key].parts for one in (before, after))
     assert new.segment.second is old.segment.second
     assert (new.segment.second is None) == (lists_per_vector == 1)
-    request = ShardRequest(9, len(before.trained.partition), [100, 50], None, 1)
+    request = ShardRequest(9, Probing.exactly(len(before.trained.partition)), [100, 50], None, 1)
     assert not np.isin(shard.answers(after.key, request, vectors[:20])[1], np.arange(100)).any()
 
 
@@ -175,7 +176,11 @@ def test_batches_take_turns_and_single_queries_do_not_wait_for_them(tmp_path):
     pcpq.build(vectors, metric="dot").save(tmp_path / "index")
     shard = Shard(str(tmp_path / "index"), 0, threads=1)
     key = shard.load(None, 1).key
-    request, batch, done = ShardRequest(5, 10, [100], None, 1), vectors[:100], threading.Event()
+    request, batch, done = (
+        ShardRequest(5, Probing.exactly(10), [100], None, 1),
+        vectors[:100],
+        threading.Event(),
+    )
 
     def ask_for_batch():
         shard.answers(key, request, batch)

@@ -107,7 +107,7 @@ def test_slices_find_what_the_whole_finds(name, stored, clustered_vectors, tmp_p
         queries /= np.linalg.norm(queries, axis=1, keepdims=True)
     for shards, k, probes, rerank in ((1, 5, 4, 20), (2, 10, 6, 10), (3, 1, 12, 60), (7, 30, 3, 31)):
         probing = snapshot.recall.probing(probes)
-        assert probing.margin > -np.inf
+        assert (probing.margin > -np.inf) == (probes < len(snapshot.trained.partition))
         found = of_slices(snapshot, shards, queries, k, probing, rerank)
         for part, (scores, ids) in zip(snapshot.parts, found, strict=True):
             count = min(rerank, part.count)
@@ -159,7 +159,7 @@ def test_a_slice_reads_nothing_of_the_lists_of_others(clustered_vectors, tmp_pat
     path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
     damaged = pcpq.open(tmp_path / "index")._fitted().snapshot
     halves = [sliced(damaged, slice(int(a), int(b)))[0] for a, b in pairwise(bounds)]
-    everything = len(damaged.trained.partition), len(clustered_vectors)
+    everything = Probing.exactly(len(damaged.trained.partition)), len(clustered_vectors)
     halves[0].candidates(clustered_vectors[:3], 10, *everything, halves[0].everything, 1)
     with pytest.raises(pcpq.FormatError, match="checksum"):
         halves[1].candidates(clustered_vectors[:3], 10, *everything, halves[1].everything, 1)
