@@ -453,9 +453,9 @@ def against() -> str:
     return over_peers(cosine)
 
 
-def against_text() -> str:
-    """Return the same table of text embeddings."""
-    paths = sorted(RESULTS.glob("peers_text256*.json"))
+def against_on(name: str) -> str:
+    """Return the same table of another set."""
+    paths = sorted(RESULTS.glob(f"peers_{name}_only*.json"))
     found = [json.loads(path.read_text())["pcpq_over_peer"] for path in paths]
     peers = [tuple(dict.fromkeys(row["rival"] for row in rows)) for rows in found]
     return over_peers(list(zip(peers, paths, strict=True)))
@@ -742,7 +742,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "defaults": defaults,
     "peers": peers,
     "against": against,
-    "against_text": against_text,
+    "against_text": lambda: against_on("text256"),
+    "against_latent": lambda: against_on("latent512"),
     "ratios": ratios,
     "kernels": kernels,
     "wide": wide,
