@@ -30,11 +30,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-# Peers have one thread each; they read the number of cores when they are imported. pcpq needs no variable.
-os.environ["OMP_NUM_THREADS"] = "1"
-os.environ["OPENBLAS_NUM_THREADS"] = "1"
-os.environ["MKL_NUM_THREADS"] = "1"
-
 import numpy as np
 import synthetic
 from common import Data, data_folder, default_metric, load, save, shared_rows
@@ -53,6 +48,12 @@ LIST_FACTORS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 8.0)  # times the square root of t
 TRY_FACTORS = (0.5, 1.0)
 
 Chosen = dict[str, dict[tuple[str, float], Candidate]]  # by contestant, then by mode and target
+
+
+def hold_peers_to_one_thread() -> None:
+    """Set what peers read when they are imported, at first use. NumPy is loaded: pcpq runs as users run it."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = "1"
 
 
 def tune_all(
@@ -279,6 +280,7 @@ def main() -> None:
         '{"symphony": [{"degree": 32, "ef_construction": 200, "lifted": false}]}',
     )
     options = parser.parse_args()
+    hold_peers_to_one_thread()
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     for name in options.sets:
         compare(name, options)
