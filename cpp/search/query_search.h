@@ -51,7 +51,8 @@ class QuerySearch {
 public:
     Scan scan;
 
-    // About how many lists a query probes. By weights, few probe more than twice as many.
+    // About how many lists a query probes. By weights, `most` is eight times the average (MOST_TIMES in
+    // ivf/probing.py), and few queries probe more than twice as many.
     static int64_t probes(const SearchJob& job) {
         const int64_t some = job.probing.weighed() ? job.probing.most / 8 + 1 : job.probing.most;
         return std::min(some, job.lists.count);
